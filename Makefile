@@ -1,0 +1,79 @@
+# Deskfork. `make help` lists what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO        ?= go
+LINT      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS   := -s -w -X main.version=$(VERSION)
+# Where images and machines lie; the tests have a place of their own.
+ifeq ($(shell id -u),0)
+DATA      ?= /var/lib/deskfork
+TESTDATA  ?= /var/cache/deskfork
+else
+DATA      ?= $(or $(XDG_DATA_HOME),$(HOME)/.local/share)/deskfork
+TESTDATA  ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/deskfork
+endif
+IMAGE     := images/debian-xfce
+VMHOST     = bin/vmhost --data-dir $(DATA)
+
+export DATA TESTDATA
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+.PHONY: up
+up: ## from a bare machine to a desktop under control
+	@scripts/up.sh
+
+.PHONY: down
+down: ## stop what `make up` started
+	@scripts/down.sh
+
+.PHONY: deps
+deps: ## install the Debian packages to build and run
+	@scripts/deps.sh run image build
+
+.PHONY: build
+build: ## bin/vmhost, bin/guestd, bin/guest-helper
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/vmhost ./cmd/vmhost
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/guestd ./cmd/guestd
+	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/guest-helper ./cmd/guesthelper
+
+.PHONY: cross
+cross: ## guestd for the other guests
+	GOOS=windows CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/guestd
+	GOOS=darwin CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/guestd
+
+.PHONY: image
+image: deps build ## build the image debian-xfce into DATA unless it is there
+	$(VMHOST) image build $(IMAGE)
+
+.PHONY: check
+check: cross lint ## the quick proof: build, vet, lint, unit tests with -race, arch rules
+	$(GO) build ./...
+	$(GO) vet ./...
+	$(GO) test -race ./...
+
+.PHONY: lint
+lint:
+	@scripts/lint.sh $(LINT)
+
+.PHONY: fmt
+fmt: ## format the Go code
+	@scripts/lint.sh $(LINT) fmt
+
+.PHONY: test
+test: ## everything that proves the project, real guest included
+	@scripts/test.sh
+
+.PHONY: bench
+bench: ## side by side figures, see docs/BENCHMARKS.md
+	@scripts/bench.sh
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin

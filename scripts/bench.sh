@@ -1,0 +1,9 @@
+#!/bin/bash
+# Side by side figures on a real guest; docs/BENCHMARKS.md says what they mean.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+: "${TESTDATA:?set by the Makefile}"
+scripts/deps.sh run image build test
+make --no-print-directory -s build
+bin/vmhost --data-dir "$TESTDATA" image build images/debian-xfce
+exec go run -tags integration ./test/bench -data "$TESTDATA" "$@"

@@ -1,0 +1,33 @@
+#!/bin/sh
+# Installs the Debian packages that are missing, saying what each is for.
+# Usage: scripts/deps.sh GROUP...      (groups: see packaging/debian/packages.txt)
+set -eu
+list=$(dirname "$0")/../packaging/debian/packages.txt
+missing=
+for group in "$@"; do
+	while read -r g package reason; do
+		[ "$g" = "$group" ] || continue
+		if ! dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed; then
+			missing="$missing $package"
+			echo "  $package: $reason"
+		fi
+	done <"$list"
+done
+[ -n "$missing" ] || exit 0
+if ! command -v apt-get >/dev/null; then
+	echo "deps: this is not Debian; install the packages above by hand" >&2
+	exit 1
+fi
+as=
+if [ "$(id -u)" -ne 0 ]; then
+	command -v sudo >/dev/null || { echo "deps: run as root, or install sudo: the packages above are missing" >&2; exit 1; }
+	as="sudo"
+fi
+echo "deps: installing the packages above"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install() {
+	# shellcheck disable=SC2086 # words on purpose
+	$as env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing >"$log" 2>&1
+}
+install || { $as apt-get update >"$log" 2>&1 && install; } || { cat "$log" >&2; exit 1; }

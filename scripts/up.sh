@@ -1,0 +1,36 @@
+#!/bin/bash
+# From a bare machine to a desktop under control; harmless to repeat.
+# Environment: DATA (data directory), NAME (of the desktop, default "first").
+set -euo pipefail
+cd "$(dirname "$0")/.."
+: "${DATA:?set by the Makefile}"
+name=${NAME:-first}
+vmhost() { bin/vmhost --data-dir "$DATA" "$@"; }
+
+echo "[1/5] packages"
+scripts/deps.sh run image build
+echo "[2/5] bin/vmhost, bin/guestd, bin/guest-helper"
+make --no-print-directory -s build
+echo "[3/5] image debian-xfce (5 to 10 minutes when it is not built yet)"
+vmhost image build images/debian-xfce
+echo "[4/5] vmhost serve"
+mkdir -p "$DATA"
+if ! vmhost version --server >/dev/null 2>&1; then
+	setsid nohup bin/vmhost --data-dir "$DATA" serve >>"$DATA/vmhost.log" 2>&1 &
+	pid=$!
+	echo "$pid" >"$DATA/up.pid"
+	until vmhost version --server >/dev/null 2>&1; do
+		if ! kill -0 "$pid" 2>/dev/null; then
+			echo "up: vmhost serve ended at once; the end of $DATA/vmhost.log:" >&2
+			tail -n 20 "$DATA/vmhost.log" >&2
+			exit 1
+		fi
+		sleep 0.2
+	done
+fi
+echo "[5/5] desktop $name"
+if ! vmhost inspect "$name" >/dev/null 2>&1; then
+	vmhost create debian-xfce --name "$name" >/dev/null
+fi
+vmhost wait "$name"
+vmhost demo "$name" -o screenshot.png
