@@ -13,6 +13,8 @@ var (
 	ErrGone          = errors.New("machine has ended")
 	ErrGuestShutdown = errors.New("guest switched itself off")
 	ErrNoSpace       = errors.New("no space left")
+	ErrInvalid       = errors.New("invalid machine spec")
+	ErrNoNetwork     = errors.New("machine has no network")
 )
 
 // ExitError says how a hypervisor process ended on its own.
@@ -29,3 +31,14 @@ func (e *ExitError) Error() string {
 	}
 	return s
 }
+
+// StageError says in which step of Create or Destroy something went wrong.
+type StageError struct {
+	Stage string // e.g. "system-disk", "spawn", "qmp"
+	Err   error
+}
+
+func (e *StageError) Error() string { return e.Stage + ": " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *StageError) Unwrap() error { return e.Err }

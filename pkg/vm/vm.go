@@ -106,6 +106,8 @@ type Info struct {
 	Started     time.Time
 	Adopted     bool   // found running after a restart of the daemon
 	Dir         string // where serial.log and qemu.log lie
+	MemoryBytes int64  // private memory held by the process now; 0 when it has none
+	DiskBytes   int64  // allocated by the incarnation's own files now
 }
 
 // Machine is one incarnation. Its methods may be called from any goroutine.
@@ -134,8 +136,9 @@ type Machine interface {
 
 // Provider starts machines and finds them again.
 type Provider interface {
-	// Create starts a machine; when it fails nothing is left behind.
-	// ErrExists when the incarnation is known already.
+	// Create starts a machine; when it fails nothing is left behind, and the
+	// error is a *StageError around the cause. ErrExists when the incarnation
+	// is known already, ErrInvalid when the spec makes no sense.
 	Create(ctx context.Context, spec Spec) (Machine, error)
 	// Recover is called once, before Create: it proves the identity of every
 	// machine in the journal, adopts those that run and removes what is left
