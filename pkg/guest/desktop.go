@@ -15,7 +15,7 @@ const (
 	OpClipboardSet   = "desktop.clipboard_set"   // Clipboard (Data empty) + bytes → nil
 	OpClipboardTypes = "desktop.clipboard_types" // nil → ClipboardTargets
 	OpWindows        = "desktop.windows"         // nil → WindowList
-	OpWindow         = "desktop.window"          // WindowOp → nil
+	OpWindow         = "desktop.window"          // WindowOp → WindowDone
 	OpLaunch         = "desktop.launch"          // Launch → Launched
 )
 
@@ -55,6 +55,8 @@ type InputBatch struct {
 type InputResult struct {
 	Done    int   `json:"done"` // events played
 	Pointer Point `json:"pointer"`
+	// Effects holds one entry for each event played.
+	Effects []InputEffect `json:"effects,omitempty"`
 }
 
 // ClipboardParams asks for one target of the clipboard.

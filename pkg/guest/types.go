@@ -143,7 +143,10 @@ type WindowOp struct {
 
 // InputEvent is one event for the helper's own input path, in screen pixels.
 type InputEvent struct {
-	Kind   string `json:"kind"` // move, button, key, text, scroll
+	// Kind is move, button, key, text, scroll, paste (Text through the
+	// clipboard, whose contents are put back) or release (of all that this
+	// path holds down).
+	Kind   string `json:"kind"`
 	X      int    `json:"x,omitempty"`
 	Y      int    `json:"y,omitempty"`
 	Button int    `json:"button,omitempty"` // X11 numbering: 1 left, 2 middle, 3 right, 4-7 wheel, 8 back, 9 forward
