@@ -77,6 +77,8 @@ type ExecStatus struct {
 	Err     int64 `json:"err"`
 	OutKept int64 `json:"out_kept"`
 	ErrKept int64 `json:"err_kept"`
+	// In counts the bytes of standard input that were handed to the program.
+	In int64 `json:"in"`
 }
 
 // FileType is the kind of a directory entry.
