@@ -1,0 +1,142 @@
+// Package fault turns errors of every noun into the API's closed list of codes.
+// There is one table, so that every door says the same.
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"syscall"
+
+	"github.com/deskfork/deskfork/internal/host/admission"
+	"github.com/deskfork/deskfork/internal/host/event"
+	"github.com/deskfork/deskfork/internal/host/store"
+	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/desktop"
+	"github.com/deskfork/deskfork/pkg/guest"
+	"github.com/deskfork/deskfork/pkg/vm"
+)
+
+type row struct {
+	err  error
+	code api.Code
+	hint string
+}
+
+// table is ordered: the first match wins.
+func table() []row {
+	return []row{
+		{context.DeadlineExceeded, api.CodeDeadline, ""},
+		{context.Canceled, api.CodeCancelled, ""},
+		{admission.ErrNoCapacity, api.CodeNoCapacity, "delete a desktop, or ask for a smaller shape or workspace"},
+		{store.ErrTaken, api.CodeConflict, "choose another name, or delete the desktop that has it"},
+		{store.ErrKeyUsed, api.CodeConflict, "use a new Idempotency-Key for a new request"},
+		{store.ErrNotFound, api.CodeNotFound, ""},
+		{event.ErrLost, api.CodeRateLimited, "come back with Last-Event-ID"},
+		{vm.ErrInvalid, api.CodeInvalid, ""},
+		{vm.ErrExists, api.CodeConflict, ""},
+		{vm.ErrNotFound, api.CodeNotFound, ""},
+		{vm.ErrGuestShutdown, api.CodePrecondition, "the guest switched itself off; create a new desktop"},
+		{vm.ErrGone, api.CodePrecondition, "see the desktop's failure and its logs"},
+		{vm.ErrNoSpace, api.CodeNoSpace, "free space where the data directory lies"},
+		{desktop.ErrOutside, api.CodeInvalid, "points are pixels of the screen, or of the image named by image_width"},
+		{desktop.ErrUnknownKey, api.CodeInvalid, "use X11 names such as Return, or a single character"},
+		{desktop.ErrNoDisplay, api.CodeNoDisplay, ""},
+		{desktop.ErrDisconnect, api.CodeGuestUnavail, ""},
+		{desktop.ErrUnsupported, api.CodeUnsupported, ""},
+		{errors.ErrUnsupported, api.CodeUnsupported, ""},
+		{syscall.ENOSPC, api.CodeNoSpace, "free space where the data directory lies"},
+		{syscall.EDQUOT, api.CodeNoSpace, "free space where the data directory lies"},
+		{syscall.ECONNREFUSED, api.CodeRefused, ""},
+		{fs.ErrNotExist, api.CodeNotFound, ""},
+	}
+}
+
+// guestCodes maps the protocol's codes. What the guest calls a fault of the
+// request is one of ours too.
+func guestCode(c guest.Code) api.Code {
+	switch c {
+	case guest.CodeInvalid, guest.CodeNotDir, guest.CodeIsDir:
+		return api.CodeInvalid
+	case guest.CodeNotFound:
+		return api.CodeNotFound
+	case guest.CodeExists, guest.CodeNotEmpty:
+		return api.CodeConflict
+	case guest.CodePermission:
+		return api.CodePermission
+	case guest.CodeNoSpace:
+		return api.CodeNoSpace
+	case guest.CodeNoDisplay:
+		return api.CodeNoDisplay
+	case guest.CodeUnsupported:
+		return api.CodeUnsupported
+	case guest.CodeBusy:
+		return api.CodePrecondition
+	case guest.CodeDeadline:
+		return api.CodeDeadline
+	case guest.CodeCancelled:
+		return api.CodeCancelled
+	case guest.CodeGone:
+		return api.CodePrecondition
+	case guest.CodeRefused:
+		return api.CodeRefused
+	case guest.CodeInternal:
+		return api.CodeGuestFailed
+	}
+	return api.CodeGuestFailed
+}
+
+// From turns any error into an API error; nil stays nil. An *api.Error keeps
+// all it says.
+func From(err error) *api.Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*api.Error](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*guest.Error](err); ok {
+		return api.Errorf(guestCode(e.Code), "%s", err)
+	}
+	if e, ok := errors.AsType[*vm.ExitError](err); ok {
+		out := api.Errorf(api.CodeMachineFailed, "hypervisor ended at %s: %s", e.Stage, e.Status)
+		out.Stage, out.Log = e.Stage, e.Stderr
+		return out
+	}
+	for _, r := range table() {
+		if errors.Is(err, r.err) {
+			out := api.Errorf(r.code, "%s", err)
+			out.Hint = r.hint
+			return out
+		}
+	}
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		return api.Errorf(api.CodeDeadline, "%s", err)
+	}
+	return api.Errorf(api.CodeInternal, "%s", err)
+}
+
+// At is From with the name of the stage that failed, unless err names one.
+func At(stage string, err error) *api.Error {
+	e := From(err)
+	if e == nil || e.Stage != "" {
+		return e
+	}
+	c := *e
+	c.Stage = stage
+	return &c
+}
+
+// Stage names the stage that an error belongs to, for callers that wrap.
+func Stage(stage api.Stage, code api.Code, format string, args ...any) *api.Error {
+	e := api.Errorf(code, format, args...)
+	e.Stage = string(stage)
+	return e
+}
+
+// NotFound is the error for a thing that a project does not have.
+func NotFound(what, ref string) *api.Error {
+	return api.Errorf(api.CodeNotFound, "%s", fmt.Sprintf("no %s %q in this project", what, ref))
+}
