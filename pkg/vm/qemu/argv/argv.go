@@ -1,0 +1,216 @@
+// Package argv turns a machine into QEMU's command line: a pure function, so
+// that the whole device model can be read in its golden files.
+//
+// Rules it keeps: every device has a fixed PCI address and a fixed id, so that
+// a clone can be given the same set; every block node has a name that ends in
+// a number, so that overlays can follow (system0, system1, …); nothing that
+// cannot be migrated (-only-migratable); nothing that QEMU would add by itself
+// (-nodefaults, -no-user-config).
+package argv
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/deskfork/deskfork/pkg/vm"
+)
+
+// The parts of the device model that a clone must match exactly.
+const (
+	MachineType = "q35"
+	// CPUModel is named and versioned rather than "host" or "max", so that
+	// device state loads on another host, and has SSE4.2 (x86-64-v2), which
+	// browsers want; both accelerators offer all of it.
+	CPUModel = "Nehalem-v1"
+)
+
+// Ids and node names that later commands refer to.
+const (
+	RAMID         = "ram0"
+	NetID         = "net0"
+	SystemNode    = "system0"
+	WorkspaceNode = "workspace0"
+	DisplayID     = "video0"
+	ConfigName    = "opt/deskfork/config"
+)
+
+// tbSizeMiB bounds TCG's cache of translated code, which is private memory of
+// every machine; QEMU's own default is 1 GiB.
+const tbSizeMiB = 128
+
+// Machine is what differs from one command line to the next.
+type Machine struct {
+	Name        string // shown in the process list
+	UUID        string // identity: must stand on no other process's command line
+	Accelerator vm.Accelerator
+	TBSizeMiB   int // translated code under TCG. 0: 128
+	Shape       vm.Shape
+	Memory      Memory
+	Boot        vm.Boot
+	System      Drive
+	Workspace   Drive
+	Width       int
+	Height      int
+	Net         *Net   // nil: no network device at all
+	Config      string // file with guestd's configuration; empty: none
+	QMP         string // socket paths
+	VNC         string
+	Serial      string // log file
+	Sandbox     bool   // seccomp filter; off only where QEMU was built without it
+}
+
+// Memory is the file behind the guest's RAM.
+type Memory struct {
+	Path string
+	// Share writes the guest's memory into the file, for the builder of a
+	// template. Without it the file stays as it is and every page that the
+	// guest changes is private to the process: the set that a fork copies.
+	Share bool
+}
+
+// Drive is a qcow2 file.
+type Drive struct {
+	Path string
+	// Volatile ignores the guest's flushes: for disks that nobody reads again
+	// after the host itself has crashed.
+	Volatile bool
+}
+
+// Net is a datagram link over two unix sockets.
+type Net struct {
+	Local  string // QEMU binds this
+	Remote string // and writes to this
+	MAC    string
+}
+
+// PCI slots on the root bus. 0 is the host bridge, 31 the chipset's.
+const (
+	slotNet       = 2
+	slotVideo     = 3
+	slotTablet    = 4
+	slotKeyboard  = 5
+	slotRNG       = 6
+	slotSystem    = 7
+	slotWorkspace = 8
+)
+
+// Build returns the arguments, without the program's name.
+func Build(m Machine) []string {
+	var a args
+	a.add("-name", "guest="+esc(m.Name)+",debug-threads=on")
+	a.add("-uuid", m.UUID)
+	a.add("-no-user-config", "-nodefaults")
+	a.platform(m)
+	a.add("-only-migratable")
+	if m.Sandbox {
+		a.add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
+	}
+	a.add("-qmp", "unix:"+esc(m.QMP)+",server=on,wait=off")
+	a.add("-monitor", "none")
+	a.add("-chardev", "file,id=serial0,append=on,path="+esc(m.Serial), "-serial", "chardev:serial0")
+	a.boot(m)
+	a.screen(m)
+	a.add("-object", "rng-random,id=rng0,filename=/dev/urandom")
+	a.device("virtio-rng-pci,id=entropy0,rng=rng0", slotRNG)
+	a.add("-device", "vmgenid,id=generation0,guid=auto")
+	a.net(m.Net)
+	a.drive(SystemNode, "system", m.System, slotSystem)
+	a.drive(WorkspaceNode, "workspace", m.Workspace, slotWorkspace)
+	a.add("-msg", "timestamp=on")
+	return a
+}
+
+type args []string
+
+func (a *args) add(s ...string) { *a = append(*a, s...) }
+
+func (a *args) device(spec string, slot int) {
+	a.add("-device", fmt.Sprintf("%s,bus=pcie.0,addr=0x%x", spec, slot))
+}
+
+func (a *args) platform(m Machine) {
+	a.add("-machine", MachineType+",memory-backend="+RAMID+",mem-merge=off,vmport=off,smm=off,usb=off")
+	share := "off"
+	if m.Memory.Share {
+		share = "on"
+	}
+	a.add("-object", fmt.Sprintf("memory-backend-file,id=%s,size=%dM,mem-path=%s,share=%s,prealloc=off,dump=off,merge=off",
+		RAMID, m.Shape.MemoryMiB, esc(m.Memory.Path), share))
+	a.add("-m", fmt.Sprintf("%dM", m.Shape.MemoryMiB))
+	a.add("-smp", fmt.Sprintf("%d,sockets=1,cores=%d,threads=1", m.Shape.VCPUs, m.Shape.VCPUs))
+	a.add("-cpu", CPUModel)
+	if m.Accelerator == vm.AccelKVM {
+		a.add("-accel", "kvm")
+		return
+	}
+	tb := m.TBSizeMiB
+	if tb <= 0 {
+		tb = tbSizeMiB
+	}
+	a.add("-accel", fmt.Sprintf("tcg,thread=multi,tb-size=%d", tb))
+}
+
+func (a *args) boot(m Machine) {
+	// A guest that ends by itself stays, stopped, until its end was seen: the
+	// cause is not lost when nobody listened at that moment.
+	a.add("-action", "reboot=shutdown,shutdown=pause,panic=pause")
+	a.add("-rtc", "base=utc,clock=host,driftfix=slew")
+	if m.Boot.Kernel != "" {
+		a.add("-kernel", m.Boot.Kernel)
+	}
+	if m.Boot.Initrd != "" {
+		a.add("-initrd", m.Boot.Initrd)
+	}
+	if m.Boot.Cmdline != "" {
+		a.add("-append", m.Boot.Cmdline)
+	}
+	if m.Config != "" {
+		a.add("-fw_cfg", "name="+ConfigName+",file="+esc(m.Config))
+	}
+}
+
+func (a *args) screen(m Machine) {
+	a.add("-display", "none")
+	// One millisecond between key events instead of ten: pacing is the input
+	// path's business.
+	a.add("-vnc", "unix:"+esc(m.VNC)+",share=force-shared,power-control=off,lock-key-sync=off,key-delay-ms=1")
+	a.device(fmt.Sprintf("virtio-vga,id=%s,xres=%d,yres=%d,max_outputs=1,edid=on", DisplayID, m.Width, m.Height), slotVideo)
+	a.device("virtio-tablet-pci,id=tablet0", slotTablet)
+	a.device("virtio-keyboard-pci,id=keyboard0", slotKeyboard)
+}
+
+func (a *args) net(n *Net) {
+	if n == nil {
+		a.add("-nic", "none")
+		return
+	}
+	a.add("-netdev", fmt.Sprintf("dgram,id=%s,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s",
+		NetID, esc(n.Local), esc(n.Remote)))
+	a.device(fmt.Sprintf("virtio-net-pci,id=nic0,netdev=%s,mac=%s,romfile=", NetID, n.MAC), slotNet)
+}
+
+func (a *args) drive(node, serial string, d Drive, slot int) {
+	flush := "off"
+	if d.Volatile {
+		flush = "on"
+	}
+	a.add("-blockdev", fmt.Sprintf("driver=file,node-name=%s-file,filename=%s,discard=unmap,cache.no-flush=%s", node, esc(d.Path), flush))
+	a.add("-blockdev", fmt.Sprintf("driver=qcow2,node-name=%s,file=%s-file,discard=unmap,detect-zeroes=unmap,cache.no-flush=%s", node, node, flush))
+	// A full host disk is an I/O error for the guest rather than a machine that
+	// stands still without a word.
+	a.device(fmt.Sprintf("virtio-blk-pci,id=%s,drive=%s,serial=%s,werror=report,rerror=report,write-cache=on", serial, node, serial), slot)
+}
+
+// esc doubles commas, as QEMU's option parser wants.
+func esc(s string) string { return strings.ReplaceAll(s, ",", ",,") }
+
+// Value returns what follows the option name, e.g. "-uuid"; for reading a
+// command line back.
+func Value(args []string, option string) (string, bool) {
+	for i, a := range args {
+		if a == option && i+1 < len(args) {
+			return args[i+1], true
+		}
+	}
+	return "", false
+}
