@@ -1,0 +1,213 @@
+//go:build integration
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"os/exec"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client"
+)
+
+var (
+	//go:embed testdata/recorder.py
+	recorderPy string
+	//go:embed testdata/painter.py
+	painterPy string
+)
+
+// until repeats check until it is content, at most for d.
+func until(t *testing.T, d time.Duration, what string, check func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s within %s: %v", what, d, err)
+		}
+	}
+}
+
+// sh runs a shell command in the guest and returns its standard output.
+func sh(t *testing.T, command string) string {
+	t.Helper()
+	res := shell(t, command)
+	if res.ExitCode != 0 {
+		t.Fatalf("sh %q: exit %d: %s%s", command, res.ExitCode, res.Stdout, res.Stderr)
+	}
+	return string(res.Stdout)
+}
+
+func shell(t *testing.T, command string) api.ExecResult {
+	t.Helper()
+	res, err := desk.Execs().Run(t.Context(), api.Exec{Shell: command, TimeoutMS: 120_000})
+	if err != nil {
+		t.Fatalf("sh %q: %v", command, err)
+	}
+	return res
+}
+
+// folder makes a folder of the test's own in the guest.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir := path.Join("/tmp/e2e", strings.ReplaceAll(t.Name(), "/", "_"))
+	sh(t, "mkdir -p "+dir)
+	t.Cleanup(func() {
+		_ = desk.Files().Remove(context.Background(), dir, true)
+	})
+	return dir
+}
+
+// put writes a file into the guest.
+func put(t *testing.T, file, content string) {
+	t.Helper()
+	if _, err := desk.Files().Write(t.Context(), file, strings.NewReader(content), client.WriteOptions{Parents: true}); err != nil {
+		t.Fatalf("write %s: %v", file, err)
+	}
+}
+
+// get reads a file of the guest.
+func get(t *testing.T, file string) string {
+	t.Helper()
+	data, err := desk.Files().Read(t.Context(), file)
+	if err != nil {
+		t.Fatalf("read %s: %v", file, err)
+	}
+	return string(data)
+}
+
+// launch starts a program in the desktop session and ends it with the test.
+func launch(t *testing.T, argv ...string) int {
+	t.Helper()
+	pid, err := desk.Launch(t.Context(), api.Launch{Argv: argv})
+	if err != nil {
+		t.Fatalf("launch %s: %v", argv, err)
+	}
+	t.Cleanup(func() {
+		_, _ = desk.Exec(context.Background(), "sh", "-c", fmt.Sprintf("kill -9 -%d || kill -9 %d", pid, pid))
+	})
+	return pid
+}
+
+// window waits for a window that match accepts.
+func window(t *testing.T, what string, match func(api.Window) bool) api.Window {
+	t.Helper()
+	var found api.Window
+	until(t, 2*time.Minute, "window "+what, func(ctx context.Context) error {
+		all, err := desk.Windows().List(ctx)
+		if err != nil {
+			return err
+		}
+		for _, w := range all {
+			if match(w) {
+				found = w
+				return nil
+			}
+		}
+		return errors.New("not there")
+	})
+	return found
+}
+
+func ofClass(class string) func(api.Window) bool {
+	return func(w api.Window) bool {
+		return strings.Contains(strings.ToLower(w.Class), class) && w.Type == "normal"
+	}
+}
+
+// focus gives a window the keyboard and waits until it has it.
+func focus(t *testing.T, w api.Window) {
+	t.Helper()
+	until(t, 30*time.Second, "focus on "+w.Title, func(ctx context.Context) error {
+		if err := desk.Windows().Focus(ctx, w.ID); err != nil {
+			return err
+		}
+		all, err := desk.Windows().List(ctx)
+		if err != nil {
+			return err
+		}
+		for _, x := range all {
+			if x.ID == w.ID && x.Active {
+				return nil
+			}
+		}
+		return errors.New("not active")
+	})
+}
+
+// still waits until the screen has come to rest.
+func still(t *testing.T) {
+	t.Helper()
+	if _, err := desk.Screen().Wait(t.Context(), client.ScreenWait{For: "still", Timeout: time.Minute}); err != nil {
+		t.Fatalf("wait for a still screen: %v", err)
+	}
+}
+
+// shot takes and decodes a PNG.
+func shot(t *testing.T, opts client.ScreenshotOptions) (image.Image, *client.Screenshot) {
+	t.Helper()
+	s, err := desk.Screen().Screenshot(t.Context(), opts)
+	if err != nil {
+		t.Fatalf("screenshot: %v", err)
+	}
+	img, err := png.Decode(bytes.NewReader(s.Data))
+	if err != nil {
+		t.Fatalf("decode screenshot: %v", err)
+	}
+	return img, s
+}
+
+// rgb is the colour of a pixel as RRGGBB.
+func rgb(img image.Image, x, y int) string {
+	r, g, b, _ := img.At(x, y).RGBA()
+	return fmt.Sprintf("%02x%02x%02x", r>>8, g>>8, b>>8)
+}
+
+// code fails the test unless err is an api.Error of that code.
+func code(t *testing.T, err error, want api.Code) *api.Error {
+	t.Helper()
+	var e *api.Error
+	if !errors.As(err, &e) {
+		t.Fatalf("error = %v, want an api.Error of code %s", err, want)
+	}
+	if e.Code != want {
+		t.Fatalf("code = %s (%v), want %s", e.Code, e, want)
+	}
+	return e
+}
+
+// cli runs vmhost as a user would and returns its standard output and status.
+func cli(t *testing.T, stdin string, args ...string) (stdout string, status int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), host.bin, append([]string{"--data-dir", host.data, "--address", "http://" + host.address}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("vmhost %s: %v", args, err)
+	}
+	if errs.Len() > 0 {
+		t.Logf("vmhost %s: %s", args, errs.String())
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
