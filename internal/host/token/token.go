@@ -17,14 +17,17 @@ const (
 	ScopeAdmin = "admin" // everything, tokens included
 )
 
-// prefix lets scanners for leaked secrets recognise a token.
-const prefix = "dfk_"
-
 // secretBytes is the entropy of a token: 160 bits.
 const secretBytes = 20
 
-// New makes a secret.
-func New() string { return prefix + text(secretBytes) }
+// Prefix begins every token; it lets scanners for leaked secrets recognise one.
+const Prefix = "dfk_"
+
+// New makes a token.
+func New() string { return Prefix + Secret() }
+
+// Secret makes 160 random bits as lower-case letters and digits.
+func Secret() string { return text(secretBytes) }
 
 // NewID makes an id of 12 characters: a letter, then lower-case letters and
 // digits. It never says more than 55 bits of randomness.

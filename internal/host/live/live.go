@@ -1,0 +1,164 @@
+// Package live says what the host needs of a running desktop: the link to its
+// guest, its picture and its input. The host is written against these contracts;
+// adapters for the real packages lie in internal/host/adapter.
+package live
+
+import (
+	"context"
+	"io"
+	"net"
+	"time"
+
+	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/guest"
+)
+
+// Dialer opens connections to ports of one guest over its private network.
+type Dialer func(ctx context.Context, port int) (net.Conn, error)
+
+// Desktop is all that one running machine offers. Its parts may be used from
+// any goroutine, and wait for nothing but their own context.
+type Desktop struct {
+	Link    Link
+	Execs   Execs
+	Files   Files
+	Session Session
+	Windows Windows
+	Screen  Screen
+	Input   Input
+}
+
+// Link is the connection to guestd. While it is down calls of all parts fail
+// with an error that is guest.CodeGone or wait for it, as their context allows.
+type Link interface {
+	// Run keeps the link up and the picture's source alive. It returns when ctx
+	// has ended and everything that it started with it.
+	Run(ctx context.Context) error
+	// Hello waits until guestd answers and says who it is.
+	Hello(ctx context.Context) (guest.Hello, error)
+	Handshake(ctx context.Context, h guest.Handshake) error
+	// Dial opens a connection to a port as guestd sees it, loopback included.
+	Dial(ctx context.Context, port int) (net.Conn, error)
+}
+
+// Output takes what a program prints.
+type Output struct {
+	Stdout io.Writer
+	Stderr io.Writer
+}
+
+// Execs runs programs in the guest.
+type Execs interface {
+	Start(ctx context.Context, spec guest.ExecSpec) (guest.ExecStatus, error)
+	// Run starts a program, feeds it, and waits for its end. The exec is known
+	// by spec.ID until it is removed.
+	Run(ctx context.Context, spec guest.ExecSpec, stdin io.Reader, out Output) (guest.ExecStatus, error)
+	Attach(ctx context.Context, p guest.ExecAttachParams) (Attachment, error)
+	Status(ctx context.Context, id guest.ExecID) (guest.ExecStatus, error)
+	List(ctx context.Context) ([]guest.ExecStatus, error)
+	Signal(ctx context.Context, id guest.ExecID, signal string) error
+	// Remove forgets an exec and kills it when it runs.
+	Remove(ctx context.Context, id guest.ExecID) error
+}
+
+// Attachment is one client's hold on an exec.
+type Attachment interface {
+	Started() guest.ExecAttached
+	// Stdout and Stderr end with io.EOF when the program has closed them.
+	Stdout() io.Reader
+	Stderr() io.Reader
+	// Stdin writes to the program; its Close is the half-close. It refuses
+	// when the attachment was made without.
+	Stdin() io.WriteCloser
+	Resize(ctx context.Context, cols, rows uint16) error
+	// Wait returns the final status once the program has ended and its output
+	// was read.
+	Wait(ctx context.Context) (guest.ExecStatus, error)
+	// Close detaches; the program goes on.
+	Close() error
+}
+
+// Files reads and changes the guest's file system.
+type Files interface {
+	Stat(ctx context.Context, p guest.PathParams) (guest.FileInfo, error)
+	List(ctx context.Context, p guest.ListParams) ([]guest.FileInfo, error)
+	// Read writes the bytes to w.
+	Read(ctx context.Context, p guest.ReadParams, w io.Writer) error
+	// Write replaces the file when r has ended well; when r fails the old file
+	// stays and nothing is left.
+	Write(ctx context.Context, p guest.WriteParams, r io.Reader) (guest.FileInfo, error)
+	// Change does one of the small ones: guest.MkdirParams, RemoveParams,
+	// RenameParams or ChmodParams.
+	Change(ctx context.Context, change any) error
+	TarOut(ctx context.Context, p guest.PathParams, w io.Writer) error
+	TarIn(ctx context.Context, p guest.PathParams, r io.Reader) (guest.TarResult, error)
+}
+
+// Watcher tells of changes of files; an ability of Files.
+type Watcher interface {
+	// Watch calls each for every change until ctx ends or each fails.
+	Watch(ctx context.Context, p guest.WatchParams, each func(guest.FileChange) error) error
+}
+
+// Session is the desktop's X session. While it has none, calls fail with an
+// error that is guest.CodeNoDisplay.
+type Session interface {
+	Ready(ctx context.Context) (guest.Screen, error)
+	SetScreen(ctx context.Context, width, height int) (guest.Screen, error)
+	SetKeyboard(ctx context.Context, k guest.Keyboard) error
+	Pointer(ctx context.Context) (guest.Point, error)
+	// Screenshot takes a PNG from inside the guest.
+	Screenshot(ctx context.Context, cursor bool) (guest.Screenshot, error)
+	Launch(ctx context.Context, l guest.Launch) (int, error)
+}
+
+// Windows lists and changes windows, and holds the clipboard.
+type Windows interface {
+	List(ctx context.Context) ([]guest.Window, error)
+	Do(ctx context.Context, op guest.WindowOp) error
+	Clipboard(ctx context.Context, typ string) (guest.Clipboard, error)
+	SetClipboard(ctx context.Context, c guest.Clipboard) error
+}
+
+// Shot asks for a picture.
+type Shot struct {
+	JPEG     bool // else PNG
+	Quality  int  // of JPEG, 1 to 100; 0: default
+	Region   *api.Region
+	MaxWidth int // pixels; 0: as wide as the region
+	Cursor   bool
+	// Unless is the ETag that the caller has; when the picture is still the same
+	// nothing is encoded.
+	Unless string
+}
+
+// Picture answers a Shot.
+type Picture struct {
+	api.Picture
+
+	ETag      string // quoted
+	Unchanged bool   // Data is empty: the caller has it
+}
+
+// Waiting says what a caller waits for on the screen.
+type Waiting struct {
+	For   string        // change, still or notblank
+	After uint64        // of change: frames up to this number do not count; 0: the present one
+	Still time.Duration // of still: how long nothing may change
+}
+
+// Screen is the host's picture of the desktop; it works without a guest.
+type Screen interface {
+	Shot(ctx context.Context, s Shot) (Picture, error)
+	// Wait returns the number of the frame that ended the wait.
+	Wait(ctx context.Context, w Waiting) (uint64, error)
+}
+
+// Input plays actions.
+type Input interface {
+	// Do plays a batch up to the first failure, which the reply tells. An error
+	// says that nothing could be tried.
+	Do(ctx context.Context, b api.InputBatch) (api.InputReply, error)
+	// Release lets go of all keys and buttons.
+	Release(ctx context.Context) error
+}

@@ -1,0 +1,124 @@
+package host
+
+import (
+	"context"
+	"slices"
+
+	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/guest"
+)
+
+// Guest returns the live parts of a desktop whose guestd has answered. Calls
+// through them wait for that guest alone.
+func (h *Host) Guest(_ context.Context, project, ref string) (*live.Desktop, error) {
+	l, v, err := h.use(project, ref)
+	if err != nil {
+		return nil, err
+	}
+	if v.State == api.StateStarting && !slices.ContainsFunc(v.Stages, func(t api.StageTime) bool { return t.Stage == api.StageHandshake }) {
+		e := api.Errorf(api.CodeGuestUnavail, "desktop %s is still starting: stage %s is not reached yet", v.Name, api.StageHandshake)
+		e.Stage = string(nextStage(v.Stages))
+		e.Hint = "wait for stage handshake (programs, files) or drawn (screen)"
+		return nil, e
+	}
+	return l, nil
+}
+
+// Screen returns the picture of a desktop, which is there as soon as its machine
+// runs, and stays when its start has failed.
+func (h *Host) Screen(_ context.Context, project, ref string) (live.Screen, error) {
+	l, _, err := h.use(project, ref)
+	if err != nil {
+		return nil, err
+	}
+	return l.Screen, nil
+}
+
+// Control returns the live parts for a call that changes what is on the screen,
+// after the lease has been checked.
+func (h *Host) Control(ctx context.Context, project, ref string, by Holder) (*live.Desktop, error) {
+	l, v, err := h.use(project, ref)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.cfg.Lease.Check(ctx, v.ID, by.Name, by.Epoch); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Holder says under which lease a call is made.
+type Holder struct {
+	Name  string // default: the caller's token
+	Epoch uint64 // 0: the present one
+}
+
+func (h *Host) use(project, ref string) (*live.Desktop, api.Desktop, error) {
+	if err := h.whenReady(); err != nil {
+		return nil, api.Desktop{}, err
+	}
+	d, err := h.find(project, ref)
+	if err != nil {
+		return nil, api.Desktop{}, err
+	}
+	l, _, v := d.parts()
+	if l != nil {
+		return l, v, nil
+	}
+	var e *api.Error
+	switch v.State {
+	case api.StateStarting, api.StateReady:
+		e = api.Errorf(api.CodeGuestUnavail, "the machine of desktop %s does not run yet", v.Name)
+		e.Stage = string(nextStage(v.Stages))
+	case api.StateFailed:
+		e = api.Errorf(api.CodePrecondition, "desktop %s has failed", v.Name)
+		if v.Failure != nil {
+			e.Stage, e.Hint = v.Failure.Stage, "the failure: "+v.Failure.Detail
+		}
+	case api.StateStopped:
+		e = api.Errorf(api.CodePrecondition, "the guest of desktop %s switched itself off", v.Name)
+	case api.StateDeleting:
+		e = api.Errorf(api.CodePrecondition, "desktop %s is being deleted", v.Name)
+	}
+	return nil, v, e
+}
+
+// SetDisplay changes the size of the screen.
+func (h *Host) SetDisplay(ctx context.Context, project, ref string, size api.Display) (api.Display, error) {
+	l, err := h.Guest(ctx, project, ref)
+	if err != nil {
+		return api.Display{}, err
+	}
+	s, err := l.Session.SetScreen(ctx, size.Width, size.Height)
+	if err != nil {
+		return api.Display{}, err
+	}
+	became := api.Display{Width: s.Width, Height: s.Height}
+	return became, h.amend(project, ref, func(v *api.Desktop) { v.Display = became })
+}
+
+// SetKeyboard changes the layout: "layout" or "layout:variant".
+func (h *Host) SetKeyboard(ctx context.Context, project, ref string, k guest.Keyboard) error {
+	l, err := h.Guest(ctx, project, ref)
+	if err != nil {
+		return err
+	}
+	if err := l.Session.SetKeyboard(ctx, k); err != nil {
+		return err
+	}
+	name := k.Layout
+	if k.Variant != "" {
+		name += ":" + k.Variant
+	}
+	return h.amend(project, ref, func(v *api.Desktop) { v.Keyboard = name })
+}
+
+func (h *Host) amend(project, ref string, change func(*api.Desktop)) error {
+	d, err := h.find(project, ref)
+	if err != nil {
+		return err
+	}
+	d.update(change)
+	return nil
+}
