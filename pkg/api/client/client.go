@@ -1,0 +1,96 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/deskfork/deskfork/pkg/api"
+)
+
+// Client speaks to one server. It holds no open connection of its own.
+type Client struct {
+	base      *url.URL
+	http      *http.Client
+	tls       *tls.Config
+	token     string
+	userAgent string
+	holder    string
+	epoch     uint64
+	retries   int
+	pause     time.Duration
+	patience  time.Duration
+}
+
+// New makes a client of the server at an address such as
+// http://127.0.0.1:7717; without a scheme, http is meant. Nothing is dialled.
+func New(address string, opts ...Option) (*Client, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	base, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("parse address: %w", err)
+	}
+	if (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
+		return nil, fmt.Errorf("parse address %q: want http://host:port or https://host:port", address)
+	}
+	base.Path = strings.TrimSuffix(base.Path, "/")
+	base.RawQuery, base.Fragment = "", ""
+	c := &Client{
+		base: base, http: &http.Client{}, userAgent: "deskfork-go",
+		retries: 4, pause: 100 * time.Millisecond, patience: 2 * time.Minute,
+	}
+	for _, opt := range opts {
+		if err := opt(c); err != nil {
+			return nil, err
+		}
+	}
+	if c.http.Transport == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.TLSClientConfig = c.tls
+		t.MaxIdleConnsPerHost = 16
+		// Bodies are pixels, tar and programs' output: compressing them on the
+		// way would hide lengths and cost time.
+		t.DisableCompression = true
+		c.http.Transport = t
+	}
+	// A redirect would carry the token elsewhere.
+	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c, nil
+}
+
+// Address is the server's base URL.
+func (c *Client) Address() string { return c.base.String() }
+
+// Info describes the host.
+func (c *Client) Info(ctx context.Context) (api.Info, error) {
+	return fetch[api.Info](ctx, c, call{path: "/v1/info"})
+}
+
+// Doctor asks the host to examine itself.
+func (c *Client) Doctor(ctx context.Context) (api.Doctor, error) {
+	return fetch[api.Doctor](ctx, c, call{path: "/v1/doctor"})
+}
+
+// Healthy asks, without a token, whether the server runs.
+func (c *Client) Healthy(ctx context.Context) error {
+	return c.run(ctx, call{path: "/healthz"})
+}
+
+// Desktops makes and lists desktops.
+func (c *Client) Desktops() *Desktops { return &Desktops{c: c} }
+
+// Desktop is a handle on a desktop by id or name. It asks nothing of the
+// server yet.
+func (c *Client) Desktop(ref string) *Desktop { return &Desktop{c: c, ref: ref} }
+
+// Images lists and removes images.
+func (c *Client) Images() *Images { return &Images{c: c} }
+
+// Tokens makes and removes tokens; it needs the scope admin.
+func (c *Client) Tokens() *Tokens { return &Tokens{c: c} }

@@ -1,0 +1,207 @@
+package clienttest
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/deskfork/deskfork/pkg/api"
+)
+
+// exec is a program of a fake guest.
+type exec struct {
+	mu     sync.Mutex
+	status api.ExecStatus
+	out    []byte
+	err    []byte
+	kept   int // output before this offset is no longer kept
+	input  []byte
+	sizes  []api.ExecMessage
+	grown  chan struct{} // closed and made anew with every change
+}
+
+func (e *exec) change(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+	close(e.grown)
+	e.grown = make(chan struct{})
+}
+
+// run is the whole list of programs: true, false, echo, cat, numbers N, fail
+// (writes to stderr and ends with 3), wait (ends when signalled), and uname.
+func (e *exec) run(spec api.Exec, files map[string]*file) {
+	argv := spec.Argv
+	if spec.Shell != "" {
+		argv = strings.Fields(spec.Shell)
+	}
+	code := 0
+	switch argv[0] {
+	case "true":
+	case "false":
+		code = 1
+	case "echo":
+		e.out = []byte(strings.Join(argv[1:], " ") + "\n")
+	case "uname":
+		e.out = []byte("Linux\n")
+	case "numbers":
+		n, _ := strconv.Atoi(argv[1])
+		for i := range n {
+			e.out = fmt.Appendf(e.out, "%d\n", i)
+		}
+	case "fail":
+		e.err, code = []byte("fail: as asked\n"), 3
+	case "wait", "bash":
+		return
+	case "cat":
+		if len(argv) == 1 && spec.Stdin {
+			return // its attachment echoes
+		}
+		e.out = spec.Input
+		if len(argv) > 1 {
+			f := files[argv[1]]
+			if f == nil {
+				e.err, code = []byte("cat: "+argv[1]+": No such file or directory\n"), 1
+				break
+			}
+			e.out = f.content
+		}
+	default:
+		e.err, code = []byte(argv[0]+": not found\n"), 127
+	}
+	e.end(code, "")
+}
+
+func (e *exec) end(code int, signal string) {
+	e.status.Running, e.status.ExitCode, e.status.Signal = false, code, signal
+	e.status.Ended = epoch()
+	e.status.Out, e.status.Err = int64(len(e.out)), int64(len(e.err))
+}
+
+// DropOutput makes an exec forget its output before an offset.
+func (s *Server) DropOutput(ref, id string, before int) {
+	if e := s.exec(ref, id); e != nil {
+		e.change(func() { e.kept = before })
+	}
+}
+
+// Input is what an exec has read.
+func (s *Server) Input(ref, id string) string {
+	e := s.exec(ref, id)
+	if e == nil {
+		return ""
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return string(e.input)
+}
+
+func (s *Server) exec(ref, id string) *exec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, problem := s.find(ref)
+	if problem != nil {
+		return nil
+	}
+	return g.execs[id]
+}
+
+func (s *Server) start(g *guest, spec api.Exec) (*exec, *api.Error) {
+	if (len(spec.Argv) == 0) == (spec.Shell == "") {
+		return nil, api.Errorf(api.CodeInvalid, "one of argv and shell is wanted")
+	}
+	if spec.ID == "" {
+		spec.ID = fmt.Sprintf("x%d", len(g.execs)+1)
+	}
+	if e := g.execs[spec.ID]; e != nil {
+		return e, nil
+	}
+	e := &exec{grown: make(chan struct{}), status: api.ExecStatus{
+		ID: spec.ID, PID: 1000 + len(g.execs), Argv: spec.Argv, Started: epoch(), Running: true,
+	}}
+	e.run(spec, g.files)
+	g.execs[spec.ID] = e
+	return e, nil
+}
+
+func (s *Server) routeExecs(m *http.ServeMux) {
+	const d = "/v1/desktops/{d}"
+	m.HandleFunc("POST "+d+"/exec", s.at(func(g *guest, r *http.Request) (reply, *api.Error) {
+		spec, problem := read[api.Exec](r)
+		if problem != nil {
+			return reply{}, problem
+		}
+		e, problem := s.start(g, spec)
+		if problem != nil {
+			return reply{}, problem
+		}
+		return reply{body: api.ExecResult{ExecStatus: e.status, Stdout: e.out, Stderr: e.err}}, nil
+	}))
+	m.HandleFunc("POST "+d+"/execs", s.at(func(g *guest, r *http.Request) (reply, *api.Error) {
+		spec, problem := read[api.Exec](r)
+		if problem != nil {
+			return reply{}, problem
+		}
+		e, problem := s.start(g, spec)
+		if problem != nil {
+			return reply{}, problem
+		}
+		return reply{http.StatusCreated, e.status}, nil
+	}))
+	m.HandleFunc("GET "+d+"/execs", s.at(func(g *guest, _ *http.Request) (reply, *api.Error) {
+		list := api.ExecList{Execs: []api.ExecStatus{}}
+		for _, e := range g.execs {
+			list.Execs = append(list.Execs, e.status)
+		}
+		return reply{body: list}, nil
+	}))
+	m.HandleFunc("GET "+d+"/execs/{e}", s.one(func(e *exec, _ *http.Request) (reply, *api.Error) {
+		return reply{body: e.status}, nil
+	}))
+	m.HandleFunc("DELETE "+d+"/execs/{e}", s.at(func(g *guest, r *http.Request) (reply, *api.Error) {
+		delete(g.execs, r.PathValue("e"))
+		return reply{status: http.StatusNoContent}, nil
+	}))
+	m.HandleFunc("POST "+d+"/execs/{e}/signal", s.one(func(e *exec, r *http.Request) (reply, *api.Error) {
+		in, problem := read[api.Signal](r)
+		e.change(func() { e.end(143, in.Signal) })
+		return reply{status: http.StatusNoContent}, problem
+	}))
+	m.HandleFunc("GET "+d+"/execs/{e}/attach", s.attach)
+}
+
+func (s *Server) one(f func(e *exec, r *http.Request) (reply, *api.Error)) http.HandlerFunc {
+	return s.at(func(g *guest, r *http.Request) (reply, *api.Error) {
+		e := g.execs[r.PathValue("e")]
+		if e == nil {
+			return reply{}, api.Errorf(api.CodeNotFound, "no exec %q", r.PathValue("e"))
+		}
+		return f(e, r)
+	})
+}
+
+func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
+	e := s.exec(r.PathValue("d"), r.PathValue("e"))
+	if e == nil {
+		refuse(w, api.Errorf(api.CodeNotFound, "no exec %q", r.PathValue("e")))
+		return
+	}
+	up := websocket.Upgrader{Subprotocols: []string{api.SubprotocolExec}}
+	conn, err := up.Upgrade(w, r, nil)
+	if err != nil {
+		return
+	}
+	l := &link{e: e, conn: conn, budget: -1}
+	s.mu.Lock()
+	if len(s.cut) > 0 {
+		l.budget, s.cut = s.cut[0], s.cut[1:]
+	}
+	s.mu.Unlock()
+	_, _ = fmt.Sscan(r.URL.Query().Get("out_from"), &l.out)
+	_, _ = fmt.Sscan(r.URL.Query().Get("err_from"), &l.err)
+	l.run()
+}

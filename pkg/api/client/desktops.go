@@ -1,0 +1,82 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/deskfork/deskfork/pkg/api"
+)
+
+// Desktops makes and lists desktops.
+type Desktops struct{ c *Client }
+
+// CreateOption changes how a desktop is created.
+type CreateOption func(url.Values)
+
+// Until makes Create return when a stage is reached (StageDrawn: usable). An
+// error of a later stage is returned, and the desktop stays for a look at its
+// logs.
+func Until(stage api.Stage) CreateOption {
+	return func(q url.Values) {
+		q.Set("wait", string(stage))
+	}
+}
+
+// Within is how long Until waits at most.
+func Within(d time.Duration) CreateOption {
+	return func(q url.Values) { q.Set("timeout", d.String()) }
+}
+
+// Create makes a desktop. Without Until it returns when the desktop is admitted
+// and its machine begins.
+func (s *Desktops) Create(ctx context.Context, spec api.CreateDesktop, opts ...CreateOption) (*Desktop, error) {
+	q := url.Values{}
+	for _, opt := range opts {
+		opt(q)
+	}
+	info, err := fetch[api.Desktop](ctx, s.c, call{
+		method: http.MethodPost, path: "/v1/desktops", query: q, json: spec, keyed: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Desktop{c: s.c, ref: info.ID, Info: info}, nil
+}
+
+// Filter narrows a list of desktops. Zero members do not.
+type Filter struct {
+	Labels map[string]string // an empty value asks for the key alone
+	State  api.DesktopState
+	Name   string
+}
+
+// List lists desktops of the token's project, newest first.
+func (s *Desktops) List(ctx context.Context, filter Filter) ([]api.Desktop, error) {
+	q := url.Values{}
+	for k, v := range filter.Labels {
+		if v != "" {
+			k += "=" + v
+		}
+		q.Add("label", k)
+	}
+	if filter.State != "" {
+		q.Set("state", string(filter.State))
+	}
+	if filter.Name != "" {
+		q.Set("name", filter.Name)
+	}
+	list, err := fetch[api.DesktopList](ctx, s.c, call{path: "/v1/desktops", query: q})
+	return list.Desktops, err
+}
+
+// Get describes a desktop.
+func (s *Desktops) Get(ctx context.Context, ref string) (api.Desktop, error) {
+	return fetch[api.Desktop](ctx, s.c, call{path: "/v1/desktops/" + seg(ref)})
+}
+
+// Delete ends a desktop and removes what it owned. Deleting twice is no error.
+func (s *Desktops) Delete(ctx context.Context, ref string) error {
+	return s.c.run(ctx, call{method: http.MethodDelete, path: "/v1/desktops/" + seg(ref)})
+}

@@ -1,0 +1,167 @@
+package link
+
+import (
+	"encoding/json"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/deskfork/deskfork/pkg/api"
+)
+
+const (
+	pingEvery = 10 * time.Second
+	deadAfter = 35 * time.Second // of silence
+	// bulk is how much input may be on its way before silence no longer means a
+	// dead link: a program that does not read its input stalls the server's
+	// reading, its answers to pings included.
+	bulk = 64 << 10
+)
+
+var errSilent = errors.New("server is silent")
+
+// sender writes one link of an attachment: input, sizes and pings.
+type sender struct {
+	a       *attachment
+	conn    *websocket.Conn
+	started bool
+	stop    chan struct{}
+	done    chan struct{}
+	last    atomic.Int64 // when the server was heard last, Unix nanoseconds
+	sent    atomic.Int64 // bytes of input since then
+}
+
+func newSender(a *attachment, conn *websocket.Conn) *sender {
+	s := &sender{a: a, conn: conn, stop: make(chan struct{}), done: make(chan struct{})}
+	s.heard()
+	conn.SetPongHandler(func(string) error {
+		s.heard()
+		return nil
+	})
+	answer := conn.PingHandler()
+	conn.SetPingHandler(func(text string) error {
+		s.heard()
+		return answer(text)
+	})
+	return s
+}
+
+func (s *sender) heard() {
+	s.last.Store(time.Now().UnixNano())
+	s.sent.Store(0)
+}
+
+// begin starts to send; the server has said that it is attached.
+func (s *sender) begin() {
+	if s.started {
+		return
+	}
+	s.started = true
+	go func() {
+		defer close(s.done)
+		if s.run() != nil {
+			_ = s.conn.Close() // the reader reports the broken link
+		}
+	}()
+}
+
+// close ends the link and waits for the sender.
+func (s *sender) close() {
+	close(s.stop)
+	_ = s.conn.Close()
+	if s.started {
+		<-s.done
+	}
+}
+
+func (s *sender) run() error {
+	if err := s.resume(); err != nil {
+		return err
+	}
+	ticks := time.NewTicker(pingEvery)
+	defer ticks.Stop()
+	input := s.a.input
+	if s.a.eof {
+		input = nil
+	}
+	for {
+		var err error
+		select {
+		case <-s.stop:
+			return nil
+		case <-ticks.C:
+			err = s.ping()
+		case size, ok := <-s.a.tty:
+			if !ok {
+				s.a.tty = nil
+				break
+			}
+			s.a.size = size
+			err = s.resize()
+		case chunk, ok := <-input:
+			if !ok {
+				input, s.a.eof = nil, true
+				err = s.message(api.ExecMessage{Kind: "eof"})
+				break
+			}
+			s.a.pending = chunk
+			err = s.flush()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// resume says again what the last link may not have carried.
+func (s *sender) resume() error {
+	if s.a.size != (Size{}) {
+		if err := s.resize(); err != nil {
+			return err
+		}
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	if s.a.eof {
+		return s.message(api.ExecMessage{Kind: "eof"})
+	}
+	return nil
+}
+
+// flush sends input; it stays pending when that fails.
+func (s *sender) flush() error {
+	if len(s.a.pending) == 0 {
+		return nil
+	}
+	frame := append([]byte{api.ChannelStdin}, s.a.pending...)
+	s.sent.Add(int64(len(frame)))
+	if err := s.conn.WriteMessage(websocket.BinaryMessage, frame); err != nil {
+		return err
+	}
+	s.a.pending = nil
+	return nil
+}
+
+func (s *sender) resize() error {
+	return s.message(api.ExecMessage{Kind: "resize", Cols: s.a.size.Cols, Rows: s.a.size.Rows})
+}
+
+func (s *sender) message(m api.ExecMessage) error {
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return s.conn.WriteMessage(websocket.TextMessage, raw)
+}
+
+// ping keeps the link in use, and gives up one that is silent.
+func (s *sender) ping() error {
+	silent := time.Since(time.Unix(0, s.last.Load()))
+	if silent > deadAfter && s.sent.Load() < bulk {
+		return errSilent
+	}
+	return s.conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(pingEvery))
+}
