@@ -1,0 +1,215 @@
+//go:build integration
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client"
+)
+
+// rss is the daemon's resident memory in bytes.
+func rss(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", host.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l := range strings.Lines(string(text)) {
+		if v, ok := strings.CutPrefix(l, "VmRSS:"); ok {
+			kib, err := strconv.ParseInt(strings.Fields(v)[0], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kib << 10
+		}
+	}
+	t.Fatal("no VmRSS")
+	return 0
+}
+
+// descriptors counts the daemon's open files.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", host.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+func TestCreateRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		spec api.CreateDesktop
+		code api.Code
+		says string
+	}{
+		{"unknown image", api.CreateDesktop{Image: "no-such-image"}, api.CodeNotFound, "no-such-image"},
+		{"bad name", api.CreateDesktop{Image: "debian-xfce", Name: "Has Spaces"}, api.CodeInvalid, "name"},
+		{"bad shape", api.CreateDesktop{Image: "debian-xfce", Shape: "huge"}, api.CodeInvalid, "shape"},
+		{"bad display", api.CreateDesktop{Image: "debian-xfce", Display: &api.Display{Width: 1, Height: 1}}, api.CodeInvalid, "display"},
+		{"name taken", api.CreateDesktop{Image: "debian-xfce", Name: "main"}, api.CodeConflict, "main"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := host.client.Desktops().Create(t.Context(), tt.spec)
+			e := code(t, err, tt.code)
+			if !strings.Contains(fmt.Sprintf("%+v", e), tt.says) {
+				t.Errorf("%+v does not speak of %q", e, tt.says)
+			}
+		})
+	}
+	all, err := host.client.Desktops().List(t.Context(), client.Filter{})
+	if err != nil || len(all) != 1 {
+		t.Errorf("desktops after refusals: %+v, %v", all, err)
+	}
+}
+
+// TestPathsStayValid: odd paths give typed errors.
+func TestPathsStayValid(t *testing.T) {
+	for _, path := range []string{"", "/no/such/file", "/etc/shadow/x", "/proc/self/mem\x00x", strings.Repeat("x", 5000)} {
+		if _, err := desk.Files().Read(t.Context(), path); err == nil {
+			t.Errorf("reading %.20q succeeded", path)
+		} else if e := new(api.Error); !asAPI(err, &e) || e.Code == api.CodeInternal {
+			t.Errorf("reading %.20q: %v", path, err)
+		}
+	}
+}
+
+func asAPI(err error, e **api.Error) bool {
+	a, ok := err.(*api.Error) //nolint:errorlint // the client returns it bare
+	if ok {
+		*e = a
+	}
+	return ok
+}
+
+// TestManyRequests sends 1,000 at once: each is answered, nothing leaks, and
+// the desktop is as it was.
+func TestManyRequests(t *testing.T) {
+	before := descriptors(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	outcome := map[string]int{}
+	for i := range 1000 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			defer cancel()
+			var err error
+			switch i % 4 {
+			case 0:
+				_, err = desk.Exec(ctx, "true")
+			case 1:
+				_, err = desk.Screenshot(ctx)
+			case 2:
+				_, err = desk.Get(ctx)
+			default:
+				_, err = desk.Files().List(ctx, "/etc")
+			}
+			what := "ok"
+			if e := new(api.Error); asAPI(err, &e) {
+				what = string(e.Code)
+			} else if err != nil {
+				what = "other: " + err.Error()
+			}
+			mu.Lock()
+			outcome[what]++
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	t.Logf("outcomes: %v", outcome)
+	for what, n := range outcome {
+		if what != "ok" && what != string(api.CodeRateLimited) {
+			t.Errorf("%d × %s", n, what)
+		}
+	}
+	if outcome["ok"] == 0 {
+		t.Error("none succeeded")
+	}
+	if got := sh(t, "echo fine"); got != "fine\n" {
+		t.Errorf("afterwards: %q", got)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	until(t, time.Minute, "descriptors", func(context.Context) error {
+		if now := descriptors(t); now > before+20 {
+			return fmt.Errorf("%d open files, %d before", now, before)
+		}
+		return nil
+	})
+}
+
+// TestRawRequests sends what no client of ours would.
+func TestRawRequests(t *testing.T) {
+	token, err := os.ReadFile(host.data + "/token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	auth := "Authorization: Bearer " + strings.TrimSpace(string(token)) + "\r\n"
+	local := "Host: " + host.address + "\r\n"
+	for _, tt := range []struct{ name, request, want string }{
+		{"no token", "GET /v1/desktops HTTP/1.1\r\n" + local + "\r\n", "401"},
+		{"wrong token", "GET /v1/desktops HTTP/1.1\r\n" + local + "Authorization: Bearer x\r\n\r\n", "401"},
+		{"foreign host", "GET /v1/desktops HTTP/1.1\r\nHost: evil.example\r\n" + auth + "\r\n", "403"},
+		{"foreign origin", "GET /v1/desktops HTTP/1.1\r\n" + local + auth + "Origin: https://evil.example\r\n\r\n", "403"},
+		{"no such route", "GET /v1/nothing HTTP/1.1\r\n" + local + auth + "\r\n", "404"},
+		{"wrong method", "PATCH /v1/desktops HTTP/1.1\r\n" + local + auth + "\r\n", "405"},
+		{"broken json", "POST /v1/desktops HTTP/1.1\r\n" + local + auth + "Content-Type: application/json\r\nContent-Length: 4\r\n\r\n{\"a:", "4"},
+		{"huge json", "POST /v1/desktops HTTP/1.1\r\n" + local + auth + "Content-Type: application/json\r\nContent-Length: 99999999\r\n\r\n" + strings.Repeat(" ", 2<<20), "413"},
+		{"not http", "\x16\x03\x01\x02\x00garbage\r\n\r\n", "400"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", host.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+			_, _ = io.WriteString(conn, tt.request)
+			reply := make([]byte, 4096)
+			n, _ := io.ReadAtLeast(conn, reply, 12)
+			status, rest, _ := bytes.Cut(reply[:n], []byte("\r\n"))
+			if !strings.HasPrefix(strings.TrimPrefix(string(status), "HTTP/1.1 "), tt.want) {
+				t.Errorf("%s, want %s\n%s", status, tt.want, rest)
+			}
+			if bytes.Contains(reply[:n], bytes.TrimSpace(token)) {
+				t.Error("the reply holds the token")
+			}
+		})
+	}
+}
+
+// TestTokenStaysSecret: neither the daemon's log nor the guest holds a token.
+func TestTokenStaysSecret(t *testing.T) {
+	token, err := os.ReadFile(host.data + "/token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := strings.TrimSpace(string(token))
+	log, err := os.ReadFile(host.data + "/vmhost.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(log), secret) {
+		t.Error("the log holds the token")
+	}
+	if info, err := os.Stat(host.data + "/token"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	out, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", host.cmd.Process.Pid))
+	if err != nil || strings.Contains(string(out), secret) {
+		t.Errorf("command line: %v", err)
+	}
+}
