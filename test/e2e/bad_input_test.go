@@ -23,7 +23,7 @@ import (
 // rss is the daemon's resident memory in bytes.
 func rss(t *testing.T) int64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", host.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", host.PID()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func rss(t *testing.T) int64 {
 // descriptors counts the daemon's open files.
 func descriptors(t *testing.T) int {
 	t.Helper()
-	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", host.cmd.Process.Pid))
+	all, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", host.PID()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,14 +64,14 @@ func TestCreateRefusals(t *testing.T) {
 		{"name taken", api.CreateDesktop{Image: "debian-xfce", Name: "main"}, api.CodeConflict, "main"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := host.client.Desktops().Create(t.Context(), tt.spec)
+			_, err := host.Client.Desktops().Create(t.Context(), tt.spec)
 			e := code(t, err, tt.code)
 			if !strings.Contains(fmt.Sprintf("%+v", e), tt.says) {
 				t.Errorf("%+v does not speak of %q", e, tt.says)
 			}
 		})
 	}
-	all, err := host.client.Desktops().List(t.Context(), client.Filter{})
+	all, err := host.Client.Desktops().List(t.Context(), client.Filter{})
 	if err != nil || len(all) != 1 {
 		t.Errorf("desktops after refusals: %+v, %v", all, err)
 	}
@@ -153,12 +153,12 @@ func TestManyRequests(t *testing.T) {
 
 // TestRawRequests sends what no client of ours would.
 func TestRawRequests(t *testing.T) {
-	token, err := os.ReadFile(host.data + "/token")
+	token, err := os.ReadFile(host.Data + "/token")
 	if err != nil {
 		t.Fatal(err)
 	}
 	auth := "Authorization: Bearer " + strings.TrimSpace(string(token)) + "\r\n"
-	local := "Host: " + host.address + "\r\n"
+	local := "Host: " + host.Address + "\r\n"
 	for _, tt := range []struct{ name, request, want string }{
 		{"no token", "GET /v1/desktops HTTP/1.1\r\n" + local + "\r\n", "401"},
 		{"wrong token", "GET /v1/desktops HTTP/1.1\r\n" + local + "Authorization: Bearer x\r\n\r\n", "401"},
@@ -171,7 +171,7 @@ func TestRawRequests(t *testing.T) {
 		{"not http", "\x16\x03\x01\x02\x00garbage\r\n\r\n", "400"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			conn, err := net.Dial("tcp", host.address)
+			conn, err := net.Dial("tcp", host.Address)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,22 +193,22 @@ func TestRawRequests(t *testing.T) {
 
 // TestTokenStaysSecret: neither the daemon's log nor the guest holds a token.
 func TestTokenStaysSecret(t *testing.T) {
-	token, err := os.ReadFile(host.data + "/token")
+	token, err := os.ReadFile(host.Data + "/token")
 	if err != nil {
 		t.Fatal(err)
 	}
 	secret := strings.TrimSpace(string(token))
-	log, err := os.ReadFile(host.data + "/vmhost.log")
+	log, err := os.ReadFile(host.Data + "/vmhost.log")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(log), secret) {
 		t.Error("the log holds the token")
 	}
-	if info, err := os.Stat(host.data + "/token"); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(host.Data + "/token"); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	out, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", host.cmd.Process.Pid))
+	out, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", host.PID()))
 	if err != nil || strings.Contains(string(out), secret) {
 		t.Errorf("command line: %v", err)
 	}

@@ -198,7 +198,7 @@ func code(t *testing.T, err error, want api.Code) *api.Error {
 // cli runs vmhost as a user would and returns its standard output and status.
 func cli(t *testing.T, stdin string, args ...string) (stdout string, status int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), host.bin, append([]string{"--data-dir", host.data, "--address", "http://" + host.address}, args...)...)
+	cmd := exec.CommandContext(t.Context(), host.Bin, append([]string{"--data-dir", host.Data, "--address", "http://" + host.Address}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
 	err := cmd.Run()

@@ -51,14 +51,14 @@ func TestHandshake(t *testing.T) {
 // TestAcceleratorIsProven: the host says which one runs and why, and doctor
 // says how to mend what is missing.
 func TestAcceleratorIsProven(t *testing.T) {
-	info, err := host.client.Info(t.Context())
+	info, err := host.Client.Info(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info.Accelerator != "kvm" && info.Accelerator != "tcg" || info.AcceleratorReason == "" {
 		t.Errorf("info = %+v", info)
 	}
-	doctor, err := host.client.Doctor(t.Context())
+	doctor, err := host.Client.Doctor(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestEvents(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var last uint64
-	for event, err := range host.client.Events(ctx, client.EventOptions{Desktop: "main", After: 1}) {
+	for event, err := range host.Client.Events(ctx, client.EventOptions{Desktop: "main", After: 1}) {
 		if err != nil {
 			t.Fatal(err)
 		}

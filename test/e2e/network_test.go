@@ -17,6 +17,7 @@ import (
 
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
+	"github.com/deskfork/deskfork/test/harness"
 )
 
 // TestNetworkForbidden tries, from inside, every kind of address that a guest
@@ -132,7 +133,7 @@ func TestPortsOfTheGuest(t *testing.T) {
 		if status != http.StatusOK || body != "hello from inside\n" {
 			t.Errorf("%d %q", status, body)
 		}
-		_, status = fetch(t, "http://"+host.address+"/preview/not-a-ticket/hello.txt")
+		_, status = fetch(t, "http://"+host.Address+"/preview/not-a-ticket/hello.txt")
 		if status != http.StatusNotFound && status != http.StatusUnauthorized && status != http.StatusForbidden {
 			t.Errorf("a wrong ticket got %d", status)
 		}
@@ -140,11 +141,11 @@ func TestPortsOfTheGuest(t *testing.T) {
 	t.Run("forward", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		port, err := freePort()
+		port, err := harness.FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(ctx, host.bin, "--data-dir", host.data, "--address", "http://"+host.address, "forward", "main", fmt.Sprintf("%d:8765", port))
+		cmd := exec.CommandContext(ctx, host.Bin, "--data-dir", host.Data, "--address", "http://"+host.Address, "forward", "main", fmt.Sprintf("%d:8765", port))
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -185,7 +186,7 @@ func TestNoPortsOnTheHost(t *testing.T) {
 		t.Fatalf("ss: %v", err)
 	}
 	for l := range strings.Lines(string(out)) {
-		if strings.Contains(l, "qemu") || strings.Contains(l, "vmhost") && !strings.Contains(l, host.address) && !strings.Contains(l, ":7717") {
+		if strings.Contains(l, "qemu") || strings.Contains(l, "vmhost") && !strings.Contains(l, host.Address) && !strings.Contains(l, ":7717") {
 			t.Errorf("listens: %s", l)
 		}
 	}

@@ -31,11 +31,11 @@ func TestZDaemonKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host.kill()
-	if err := host.start(t.Context()); err != nil {
+	host.Kill()
+	if err := host.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	desk = host.client.Desktop("main")
+	desk = host.Client.Desktop("main")
 	after, err := desk.Wait(t.Context(), api.StageDrawn, 2*time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestZDisplayKilled(t *testing.T) {
 // TestZPowerOff: a guest that switches itself off is stopped, not failed, and
 // deleting it leaves nothing.
 func TestZPowerOff(t *testing.T) {
-	d, err := host.client.Desktops().Create(t.Context(), api.CreateDesktop{Image: "debian-xfce", Name: "second", Shape: "small", Network: "none"},
+	d, err := host.Client.Desktops().Create(t.Context(), api.CreateDesktop{Image: "debian-xfce", Name: "second", Shape: "small", Network: "none"},
 		client.Until(api.StageHandshake), client.Within(bootTimeout))
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestZPowerOff(t *testing.T) {
 	}
 	_, err = d.Get(t.Context())
 	code(t, err, api.CodeNotFound)
-	left, _ := filepath.Glob(filepath.Join(host.data, "desktops", info.ID, "*"))
+	left, _ := filepath.Glob(filepath.Join(host.Data, "desktops", info.ID, "*"))
 	if len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
@@ -133,7 +133,7 @@ func TestZPowerOff(t *testing.T) {
 // TestZMachineKilled: a hypervisor that dies is a failure with a reason; the
 // other desktop does not notice.
 func TestZMachineKilled(t *testing.T) {
-	d, err := host.client.Desktops().Create(t.Context(), api.CreateDesktop{Image: "debian-xfce", Name: "third", Shape: "small"},
+	d, err := host.Client.Desktops().Create(t.Context(), api.CreateDesktop{Image: "debian-xfce", Name: "third", Shape: "small"},
 		client.Until(api.StageMachine), client.Within(bootTimeout))
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestZMachineKilled(t *testing.T) {
 	if err := d.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(host.data, "desktops", info.ID, "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(host.Data, "desktops", info.ID, "*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -170,7 +170,7 @@ func TestZMachineKilled(t *testing.T) {
 // qemus counts the machines of this daemon.
 func qemus(t *testing.T) int {
 	t.Helper()
-	return len(pidsOf(t, host.data))
+	return len(pidsOf(t, host.Data))
 }
 
 // pidsOf finds QEMU processes that name a string on their command line.
