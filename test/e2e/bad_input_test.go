@@ -65,9 +65,12 @@ func TestCreateRefusals(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := host.Client.Desktops().Create(t.Context(), tt.spec)
-			e := code(t, err, tt.code)
-			if !strings.Contains(fmt.Sprintf("%+v", e), tt.says) {
-				t.Errorf("%+v does not speak of %q", e, tt.says)
+			e := problem(t, err)
+			if e.Code != tt.code {
+				t.Errorf("code %s, want %s", e.Code, tt.code)
+			}
+			if !strings.Contains(fmt.Sprintf("%+v", *e), tt.says) {
+				t.Errorf("%+v does not speak of %q", *e, tt.says)
 			}
 		})
 	}

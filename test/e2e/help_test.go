@@ -183,14 +183,19 @@ func rgb(img image.Image, x, y int) string {
 }
 
 // code fails the test unless err is an api.Error of that code.
-func code(t *testing.T, err error, want api.Code) *api.Error {
+func code(t *testing.T, err error, want api.Code) {
+	t.Helper()
+	if e := problem(t, err); e.Code != want {
+		t.Fatalf("code = %s (%+v), want %s", e.Code, *e, want)
+	}
+}
+
+// problem is the api.Error that err has to be.
+func problem(t *testing.T, err error) *api.Error {
 	t.Helper()
 	var e *api.Error
 	if !errors.As(err, &e) {
-		t.Fatalf("error = %v, want an api.Error of code %s", err, want)
-	}
-	if e.Code != want {
-		t.Fatalf("code = %s (%v), want %s", e.Code, e, want)
+		t.Fatalf("error = %v, want an api.Error", err)
 	}
 	return e
 }

@@ -65,4 +65,3 @@ func run(m *testing.M) int {
 	}
 	return code
 }
-

@@ -68,7 +68,7 @@ func New(bin, shared string) (*Daemon, error) {
 
 // FreePort finds a TCP port of the loopback that nobody listens on.
 func FreePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
@@ -84,7 +84,7 @@ func (d *Daemon) Start(ctx context.Context) error {
 	}
 	defer log.Close()
 	args := append([]string{"--data-dir", d.Data, "serve", "--runtime-dir", d.Run, "--listen", d.Address}, d.Args...)
-	cmd := exec.Command(d.Bin, args...)
+	cmd := exec.Command(d.Bin, args...) //nolint:noctx // it outlives ctx, until Kill or Stop
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start vmhost serve: %w", err)
