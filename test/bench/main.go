@@ -37,7 +37,7 @@ type bench struct {
 }
 
 func run(ctx context.Context, bin, data string, out io.Writer) error {
-	d, err := harness.New(bin, data)
+	d, err := harness.New(ctx, bin, data)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*bootTimeout)
 	defer cancel()
-	d, err := harness.New("../../bin/vmhost", os.Getenv("DESKFORK_E2E_DATA"))
+	d, err := harness.New(ctx, "../../bin/vmhost", os.Getenv("DESKFORK_E2E_DATA"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		return 1

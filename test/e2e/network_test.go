@@ -141,7 +141,7 @@ func TestPortsOfTheGuest(t *testing.T) {
 	t.Run("forward", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		port, err := harness.FreePort()
+		port, err := harness.FreePort(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

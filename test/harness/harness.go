@@ -31,7 +31,7 @@ type Daemon struct {
 
 // New makes directories for a daemon of the program bin; images come from the
 // data directory shared.
-func New(bin, shared string) (*Daemon, error) {
+func New(ctx context.Context, bin, shared string) (*Daemon, error) {
 	if shared == "" {
 		return nil, errors.New("name a data directory that has the image debian-xfce (make test fills one)")
 	}
@@ -59,7 +59,7 @@ func New(bin, shared string) (*Daemon, error) {
 	if err := os.Symlink(filepath.Join(shared, "images"), filepath.Join(data, "images")); err != nil {
 		return nil, err
 	}
-	port, err := FreePort()
+	port, err := FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func New(bin, shared string) (*Daemon, error) {
 }
 
 // FreePort finds a TCP port of the loopback that nobody listens on.
-func FreePort() (int, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+func FreePort(ctx context.Context) (int, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
