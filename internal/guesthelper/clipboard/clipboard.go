@@ -1,0 +1,224 @@
+package clipboard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jezek/xgb"
+	"github.com/jezek/xgb/xproto"
+
+	"github.com/deskfork/deskfork/internal/guesthelper/display"
+	"github.com/deskfork/deskfork/pkg/guest"
+)
+
+// answerLimit bounds the wait for each answer of the clipboard's owner.
+const answerLimit = 5 * time.Second
+
+var errNoAnswer error = &guest.Error{Code: guest.CodeDeadline, Message: "read clipboard: its owner does not answer"}
+
+// Clipboard is the CLIPBOARD selection. Safe for concurrent use; Run must be
+// running.
+type Clipboard struct {
+	d   *display.Display
+	log *slog.Logger
+	win xproto.Window // asks and owns
+	sel xproto.Atom   // CLIPBOARD
+
+	events chan xgb.Event
+	ask    chan struct{} // holds one token: whoever has it asks, owns or lends
+
+	mu        sync.Mutex
+	owned     contents // nil: another program owns it, or nobody
+	since     xproto.Timestamp
+	transfers map[place]*outgoing
+	watch     func(outcome) // told of requests of what we own; may be nil
+	serial    int
+}
+
+// place is where a transfer goes.
+type place struct {
+	window   xproto.Window
+	property xproto.Atom
+}
+
+type outgoing struct {
+	*transfer
+	kind xproto.Atom
+	text bool
+}
+
+// outcome is what happened to a request for our contents.
+type outcome struct {
+	client uint32
+	done   bool // the requestor has all of a text; else it just asked
+}
+
+// New makes the window that owns and asks. A nil logger logs nothing.
+func New(d *display.Display, log *slog.Logger) (*Clipboard, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	sel, err := d.Atom("CLIPBOARD")
+	if err != nil {
+		return nil, err
+	}
+	win, err := xproto.NewWindowId(d.Conn)
+	if err != nil {
+		return nil, display.Wrap(err, "make clipboard window")
+	}
+	err = xproto.CreateWindowChecked(d.Conn, 0, win, d.Root, -10, -10, 1, 1, 0, xproto.WindowClassInputOnly,
+		xproto.WindowNone, xproto.CwOverrideRedirect|xproto.CwEventMask, []uint32{1, xproto.EventMaskPropertyChange}).Check()
+	if err != nil {
+		return nil, display.Wrap(err, "make clipboard window")
+	}
+	c := &Clipboard{
+		d: d, log: log, win: win, sel: sel,
+		events: make(chan xgb.Event, 4096), ask: make(chan struct{}, 1), transfers: map[place]*outgoing{},
+	}
+	c.ask <- struct{}{}
+	return c, nil
+}
+
+// Run serves what the clipboard owns until ctx ends or the display is lost.
+func (c *Clipboard) Run(ctx context.Context) error {
+	cancel := c.d.Subscribe(func(ev xgb.Event) {
+		switch ev.(type) {
+		case xproto.SelectionRequestEvent, xproto.SelectionClearEvent, xproto.PropertyNotifyEvent:
+		default:
+			return
+		}
+		select {
+		case c.events <- ev:
+		case <-ctx.Done():
+		}
+	})
+	defer cancel()
+	sweep := time.NewTicker(stale)
+	defer sweep.Stop()
+	for {
+		select {
+		case ev := <-c.events:
+			c.handle(ev)
+		case <-sweep.C:
+			c.expire(time.Now())
+		case <-ctx.Done():
+			return nil
+		case <-c.d.Done():
+			return display.ErrLost
+		}
+	}
+}
+
+// turn waits for the right to ask or own; the returned function gives it back.
+func (c *Clipboard) turn(ctx context.Context) (func(), error) {
+	select {
+	case <-c.ask:
+		return func() { c.ask <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the clipboard: %w", context.Cause(ctx))
+	}
+}
+
+// Set owns the clipboard with one content: text/plain, text/html or image/png.
+// It is served for as long as Run runs and nobody else takes the clipboard.
+func (c *Clipboard) Set(ctx context.Context, content guest.Clipboard) error {
+	cs, err := newContents(content)
+	if err != nil {
+		return err
+	}
+	done, err := c.turn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return c.own(ctx, cs)
+}
+
+// own takes the selection with cs.
+func (c *Clipboard) own(ctx context.Context, cs contents) error {
+	at, err := c.now(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.owned, c.since = cs, at
+	c.mu.Unlock()
+	if err := xproto.SetSelectionOwnerChecked(c.d.Conn, c.win, c.sel, at).Check(); err != nil {
+		return display.Wrap(err, "own clipboard")
+	}
+	owner, err := c.owner()
+	if err != nil {
+		return err
+	}
+	if owner != c.win {
+		return &guest.Error{Code: guest.CodeBusy, Message: "own clipboard: another program took it; try again"}
+	}
+	return nil
+}
+
+// disown leaves the clipboard without an owner.
+func (c *Clipboard) disown(ctx context.Context) error {
+	at, err := c.now(ctx)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.owned = nil
+	c.mu.Unlock()
+	return display.Wrap(xproto.SetSelectionOwnerChecked(c.d.Conn, xproto.WindowNone, c.sel, at).Check(), "leave clipboard")
+}
+
+func (c *Clipboard) owner() (xproto.Window, error) {
+	r, err := xproto.GetSelectionOwner(c.d.Conn, c.sel).Reply()
+	if err != nil {
+		return 0, display.Wrap(err, "read clipboard owner")
+	}
+	return r.Owner, nil
+}
+
+// mine returns our contents, nil when we do not own the clipboard.
+func (c *Clipboard) mine() contents {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.owned
+}
+
+// now reads the server's time: it comes with a change of a property.
+func (c *Clipboard) now(ctx context.Context) (xproto.Timestamp, error) {
+	prop, err := c.d.Atom("DESKFORK_TIME")
+	if err != nil {
+		return 0, err
+	}
+	got := make(chan xproto.Timestamp, 1)
+	cancel := c.d.Subscribe(func(ev xgb.Event) {
+		if e, ok := ev.(xproto.PropertyNotifyEvent); ok && e.Window == c.win && e.Atom == prop {
+			select {
+			case got <- e.Time:
+			default:
+			}
+		}
+	})
+	defer cancel()
+	xproto.ChangeProperty(c.d.Conn, xproto.PropModeReplace, c.win, prop, xproto.AtomString, 8, 0, nil)
+	return wait(ctx, c.d, got, &guest.Error{Code: guest.CodeDeadline, Message: "read the X server's time: no answer"})
+}
+
+// wait takes one value of ch, for at most answerLimit: then late.
+func wait[T any](ctx context.Context, d *display.Display, ch <-chan T, late error) (T, error) {
+	t := time.NewTimer(answerLimit)
+	defer t.Stop()
+	var zero T
+	select {
+	case v := <-ch:
+		return v, nil
+	case <-t.C:
+		return zero, late
+	case <-ctx.Done():
+		return zero, fmt.Errorf("wait for the clipboard: %w", context.Cause(ctx))
+	case <-d.Done():
+		return zero, display.ErrLost
+	}
+}

@@ -1,0 +1,212 @@
+package clipboard
+
+import (
+	"strings"
+	"time"
+
+	"github.com/jezek/xgb"
+	"github.com/jezek/xgb/xproto"
+
+	"github.com/deskfork/deskfork/internal/guesthelper/display"
+)
+
+func (c *Clipboard) handle(ev xgb.Event) {
+	switch e := ev.(type) {
+	case xproto.SelectionRequestEvent:
+		if e.Owner == c.win && e.Selection == c.sel {
+			c.request(e)
+		}
+	case xproto.SelectionClearEvent:
+		c.mu.Lock()
+		if e.Selection == c.sel && e.Time >= c.since {
+			c.owned = nil // transfers that run go on with what they have
+		}
+		c.mu.Unlock()
+	case xproto.PropertyNotifyEvent:
+		if e.State == xproto.PropertyDelete && e.Window != c.win {
+			c.deleted(place{e.Window, e.Atom})
+		}
+	}
+}
+
+// request answers one request for what we own. A requestor that is gone, or
+// asks for what we have not, costs nothing but a refusal.
+func (c *Clipboard) request(e xproto.SelectionRequestEvent) {
+	c.tell(outcome{client: c.d.Client(e.Requestor)})
+	prop := e.Property
+	if prop == xproto.AtomNone { // obsolete requestors, ICCCM 2.2
+		prop = e.Target
+	}
+	name, err := c.d.AtomName(e.Target)
+	ok := err == nil
+	if ok && name == "MULTIPLE" {
+		ok = c.multiple(e.Requestor, prop)
+	} else if ok {
+		ok = c.convert(e.Requestor, name, prop)
+	}
+	if !ok {
+		prop = xproto.AtomNone
+	}
+	reply := xproto.SelectionNotifyEvent{
+		Time: e.Time, Requestor: e.Requestor, Selection: e.Selection, Target: e.Target, Property: prop,
+	}
+	err = xproto.SendEventChecked(c.d.Conn, false, e.Requestor, 0, string(reply.Bytes())).Check()
+	if err != nil {
+		c.log.Debug("answer clipboard request", "err", err)
+	}
+}
+
+// multiple converts pairs of target and property; those that fail are marked.
+func (c *Clipboard) multiple(w xproto.Window, prop xproto.Atom) bool {
+	r, err := xproto.GetProperty(c.d.Conn, false, w, prop, xproto.GetPropertyTypeAny, 0, 1024).Reply()
+	if err != nil || r.Format != 32 {
+		return false
+	}
+	vs := display.Cards(r.Value)
+	for i := 0; i+1 < len(vs); i += 2 {
+		name, err := c.d.AtomName(xproto.Atom(vs[i]))
+		if err != nil || name == "MULTIPLE" || !c.convert(w, name, xproto.Atom(vs[i+1])) {
+			vs[i+1] = uint32(xproto.AtomNone)
+		}
+	}
+	return c.put(w, prop, r.Type, 32, pack(vs)) == nil
+}
+
+func pack(vs []uint32) []byte {
+	out := make([]byte, 4*len(vs))
+	for i, v := range vs {
+		xgb.Put32(out[4*i:], v)
+	}
+	return out
+}
+
+// convert puts a target into a property of the requestor, or begins to.
+func (c *Clipboard) convert(w xproto.Window, target string, prop xproto.Atom) bool {
+	c.mu.Lock()
+	owned, since := c.owned, c.since
+	c.mu.Unlock()
+	if owned == nil {
+		return false
+	}
+	switch target {
+	case "TARGETS":
+		vs := []uint32{}
+		for _, t := range append([]string{"TARGETS", "TIMESTAMP", "MULTIPLE"}, owned.targets()...) {
+			if a, err := c.d.Atom(t); err == nil {
+				vs = append(vs, uint32(a))
+			}
+		}
+		return c.put(w, prop, xproto.AtomAtom, 32, pack(vs)) == nil
+	case "TIMESTAMP":
+		return c.put(w, prop, xproto.AtomInteger, 32, pack([]uint32{uint32(since)})) == nil
+	}
+	it, ok := owned[target]
+	if !ok {
+		return false
+	}
+	return c.start(w, prop, target, it)
+}
+
+// start hands over it, watching the property to know when it was read.
+func (c *Clipboard) start(w xproto.Window, prop xproto.Atom, target string, it item) bool {
+	kind, err := c.d.Atom(it.kind)
+	if err != nil {
+		return false
+	}
+	err = xproto.ChangeWindowAttributesChecked(c.d.Conn, w, xproto.CwEventMask, []uint32{xproto.EventMaskPropertyChange}).Check()
+	if err != nil {
+		return false
+	}
+	tr, atOnce := newTransfer(it.data, time.Now())
+	out := &outgoing{transfer: tr, kind: kind, text: isText(target)}
+	c.mu.Lock()
+	c.transfers[place{w, prop}] = out
+	c.mu.Unlock()
+	if atOnce {
+		err = c.put(w, prop, kind, 8, it.data)
+	} else {
+		var incr xproto.Atom
+		if incr, err = c.d.Atom("INCR"); err == nil {
+			err = c.put(w, prop, incr, 32, pack([]uint32{uint32(len(it.data))}))
+		}
+	}
+	if err != nil {
+		c.forget(place{w, prop})
+	}
+	return err == nil
+}
+
+func isText(target string) bool {
+	for _, t := range textTargets {
+		if t == target {
+			return true
+		}
+	}
+	return strings.HasPrefix(target, "text/plain")
+}
+
+func (c *Clipboard) put(w xproto.Window, prop, kind xproto.Atom, format byte, data []byte) error {
+	n := uint32(len(data)) / uint32(format/8)
+	err := xproto.ChangePropertyChecked(c.d.Conn, xproto.PropModeReplace, w, prop, kind, format, n, data).Check()
+	return display.Wrap(err, "hand over clipboard")
+}
+
+// deleted goes on with a transfer whose receiver has read a bit.
+func (c *Clipboard) deleted(at place) {
+	c.mu.Lock()
+	out := c.transfers[at]
+	var s step
+	if out != nil {
+		s = out.deleted(time.Now())
+	}
+	c.mu.Unlock()
+	switch {
+	case out == nil:
+	case s.put:
+		if err := c.put(at.window, at.property, out.kind, 8, s.data); err != nil {
+			c.forget(at)
+		}
+	case s.done:
+		c.forget(at)
+		if out.text {
+			c.tell(outcome{client: c.d.Client(at.window), done: true})
+		}
+	}
+}
+
+// forget ends a transfer and stops watching a window without any.
+func (c *Clipboard) forget(at place) {
+	c.mu.Lock()
+	delete(c.transfers, at)
+	more := at.window == c.d.Root // watched for other reasons
+	for p := range c.transfers {
+		more = more || p.window == at.window
+	}
+	c.mu.Unlock()
+	if !more { // gone windows do not mind: nobody reads the error
+		xproto.ChangeWindowAttributes(c.d.Conn, at.window, xproto.CwEventMask, []uint32{xproto.EventMaskNoEvent})
+	}
+}
+
+func (c *Clipboard) expire(now time.Time) {
+	c.mu.Lock()
+	var old []place
+	for at, out := range c.transfers {
+		if out.expired(now) {
+			old = append(old, at)
+		}
+	}
+	c.mu.Unlock()
+	for _, at := range old {
+		c.forget(at)
+	}
+}
+
+func (c *Clipboard) tell(o outcome) {
+	c.mu.Lock()
+	watch := c.watch
+	c.mu.Unlock()
+	if watch != nil {
+		watch(o)
+	}
+}

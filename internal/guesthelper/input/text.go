@@ -1,0 +1,301 @@
+package input
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/deskfork/deskfork/internal/guesthelper/keymap"
+	"github.com/deskfork/deskfork/internal/guesthelper/xkb"
+	"github.com/deskfork/deskfork/pkg/guest"
+)
+
+const (
+	// defaultRate is in characters a second. The server loses no key; this
+	// keeps a slow program's queue short.
+	defaultRate = 100
+	// stride is after how many characters the target must have caught up.
+	stride = 20
+	// pasteFrom is the length in characters from which text is pasted.
+	pasteFrom = 200
+	// beyondBMP is beyond the characters that every toolkit takes from a key.
+	beyondBMP = 0x10000
+)
+
+// text types ev.Text into the focused window.
+func (p *Player) text(ctx context.Context, ev guest.InputEvent) (guest.InputEffect, error) {
+	if err := keymap.CheckText(ev.Text); err != nil {
+		return guest.InputEffect{}, invalid("%v", err)
+	}
+	t, err := p.target()
+	if err != nil {
+		return guest.InputEffect{}, err
+	}
+	runes := keymap.Runes(ev.Text)
+	if len(runes) > pasteFrom && ev.PerSecond == 0 && t.kind != oldTerm && p.clip != nil {
+		return p.pasteInto(ctx, t, runes)
+	}
+	if t.kind == browser && p.clip != nil {
+		return p.typeAround(ctx, t, runes, ev.PerSecond)
+	}
+	return p.typeOr(ctx, t, runes, ev.PerSecond)
+}
+
+// typeOr types runes; what no key and no spare key can do is pasted.
+func (p *Player) typeOr(ctx context.Context, t target, runes []rune, rate int) (guest.InputEffect, error) {
+	how, err := p.typeKeys(ctx, t, runes, rate)
+	if errors.Is(err, keymap.ErrNoSpare) && p.clip != nil && t.kind != oldTerm {
+		return p.pasteInto(ctx, t, runes)
+	}
+	if errors.Is(err, keymap.ErrNoSpare) {
+		return guest.InputEffect{}, &guest.Error{Code: guest.CodeUnsupported, Message: err.Error()}
+	}
+	return guest.InputEffect{Effect: guest.EffectUnverified, How: how}, err
+}
+
+// typeAround types runes, but pastes the stretches beyond U+FFFF.
+func (p *Player) typeAround(ctx context.Context, t target, runes []rune, rate int) (guest.InputEffect, error) {
+	sum := guest.InputEffect{Effect: guest.EffectUnverified, How: guest.TextByKeys}
+	for _, part := range Stretches(runes) {
+		var (
+			eff guest.InputEffect
+			err error
+		)
+		if part[0] >= beyondBMP {
+			eff, err = p.pasteInto(ctx, t, part)
+		} else {
+			eff, err = p.typeOr(ctx, t, part, rate)
+		}
+		if err != nil {
+			return sum, err
+		}
+		sum.How = stronger(sum.How, eff.How)
+	}
+	return sum, nil
+}
+
+// stronger returns the way that is further from plain keys.
+func stronger(a, b string) string {
+	rank := map[string]int{guest.TextByKeys: 1, guest.TextByRemap: 2, guest.TextByPaste: 3}
+	if rank[b] > rank[a] {
+		return b
+	}
+	return a
+}
+
+// Stretches cuts runes between those up to U+FFFF and those beyond. Joiners
+// and variation selectors stay with the stretch beyond that they follow.
+func Stretches(runes []rune) [][]rune {
+	var parts [][]rune
+	for _, r := range runes {
+		n := len(parts)
+		if n == 0 {
+			parts = append(parts, []rune{r})
+			continue
+		}
+		last := parts[n-1]
+		high := last[0] >= beyondBMP
+		binds := r == 0x200d || (r >= 0xfe00 && r <= 0xfe0f)
+		if (r >= beyondBMP) == high || (high && binds) {
+			parts[n-1] = append(last, r)
+			continue
+		}
+		parts = append(parts, []rune{r})
+	}
+	return parts
+}
+
+// typeKeys types runes with keys and tells how: by keys, or with spare keys
+// remapped. Modifiers that are held or locked are put aside meanwhile.
+func (p *Player) typeKeys(ctx context.Context, t target, runes []rune, rate int) (how string, err error) {
+	m, err := p.kb.Map()
+	if err != nil {
+		return "", err
+	}
+	if err := p.refresh(m); err != nil {
+		return "", err
+	}
+	state, err := p.kb.State()
+	if err != nil {
+		return "", err
+	}
+	segs, err := keymap.Plan(m, state.Group, p.spares, runes)
+	if err != nil {
+		return "", err
+	}
+	restore, err := p.neutral(m, state)
+	defer func() {
+		if e := restore(); err == nil {
+			err = e
+		}
+	}()
+	if err != nil {
+		return "", err
+	}
+	if rate <= 0 {
+		rate = defaultRate
+	}
+	ty := typist{p: p, m: m, t: t, group: state.Group, home: state.Group, gap: time.Second / time.Duration(rate)}
+	defer func() {
+		if e := ty.rest(); err == nil {
+			err = e
+		}
+	}()
+	how = guest.TextByKeys
+	for _, seg := range segs {
+		if err := p.assign(ctx, t, seg); err != nil {
+			return "", err
+		}
+		for _, st := range seg.Strokes {
+			if _, lent := p.spares.Lent()[st.Code]; lent {
+				how = guest.TextByRemap
+			}
+			if err := ty.stroke(ctx, st); err != nil {
+				return "", err
+			}
+		}
+	}
+	return how, ty.finish(ctx)
+}
+
+// neutral lets go of the modifiers that are held and unlocks those that are
+// locked, but for Num Lock, which no character depends on. restore puts them
+// back.
+func (p *Player) neutral(m *keymap.Map, state xkb.State) (restore func() error, err error) {
+	var held []byte
+	locked := state.Locked &^ m.NumLock()
+	restore = func() error {
+		var first error
+		for _, c := range held {
+			if e := p.tap(c, true); first == nil {
+				first = e
+			}
+		}
+		if locked != 0 {
+			if e := p.kb.LockMods(locked, locked); first == nil {
+				first = e
+			}
+		}
+		return first
+	}
+	down, err := p.downKeys()
+	if err != nil {
+		locked = 0
+		return restore, err
+	}
+	for c := range down {
+		if m.Modifier(c) == 0 || m.Locking(c) {
+			continue
+		}
+		if err := p.tap(c, false); err != nil {
+			locked = 0
+			return restore, err
+		}
+		held = append(held, c)
+	}
+	if locked != 0 {
+		err = p.kb.LockMods(locked, 0)
+	}
+	return restore, err
+}
+
+// typist presses strokes at a pace, changing modifiers and group as little as
+// it can.
+type typist struct {
+	p     *Player
+	m     *keymap.Map
+	t     target
+	mods  byte   // of the keys in down
+	down  []byte // modifier keys that are held
+	group byte   // as it is
+	home  byte   // as it was
+	gap   time.Duration
+	n     int // strokes so far
+	next  time.Time
+}
+
+func (ty *typist) stroke(ctx context.Context, st keymap.Stroke) error {
+	if st.Group != ty.group {
+		if err := ty.p.kb.LockGroup(st.Group); err != nil {
+			return err
+		}
+		ty.group = st.Group
+	}
+	if st.Mods != ty.mods {
+		if err := ty.hold(st.Mods); err != nil {
+			return err
+		}
+	}
+	err := ty.p.tap(st.Code, true)
+	if e := ty.p.tap(st.Code, false); err == nil { // never left pressed
+		err = e
+	}
+	if err != nil {
+		return err
+	}
+	ty.n++
+	if ty.t.pings && ty.n%stride == 0 {
+		if err := ty.p.barrier(ctx, ty.t); err != nil {
+			return err
+		}
+	}
+	return ty.pace(ctx)
+}
+
+func (ty *typist) pace(ctx context.Context) error {
+	now := time.Now()
+	if ty.next.Before(now.Add(-ty.gap)) {
+		ty.next = now
+	}
+	ty.next = ty.next.Add(ty.gap)
+	return ty.p.d.Sleep(ctx, ty.next.Sub(now))
+}
+
+// hold makes exactly mods held.
+func (ty *typist) hold(mods byte) error {
+	var first error
+	for _, c := range ty.down {
+		if err := ty.p.tap(c, false); first == nil {
+			first = err
+		}
+	}
+	ty.down, ty.mods = nil, 0
+	if first != nil || mods == 0 {
+		return first
+	}
+	codes, _ := ty.m.Shifter(mods)
+	for _, c := range codes {
+		ty.down = append(ty.down, c)
+		if err := ty.p.tap(c, true); err != nil {
+			return err
+		}
+	}
+	ty.mods = mods
+	return nil
+}
+
+// rest lets go of the modifiers and returns to the group.
+func (ty *typist) rest() error {
+	err := ty.hold(0)
+	if ty.group != ty.home {
+		if e := ty.p.kb.LockGroup(ty.home); err == nil {
+			err = e
+		}
+		ty.group = ty.home
+	}
+	return err
+}
+
+// finish waits until the target has read what was typed, if it can say so.
+func (ty *typist) finish(ctx context.Context) error {
+	if err := ty.rest(); err != nil {
+		return err
+	}
+	if len(ty.p.spares.Lent()) > 0 {
+		ty.p.mark()
+	}
+	if !ty.t.pings {
+		return nil
+	}
+	return ty.p.barrier(ctx, ty.t)
+}

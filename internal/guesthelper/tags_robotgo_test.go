@@ -1,0 +1,5 @@
+//go:build integration && robotgo
+
+package guesthelper_test
+
+const buildTags = "robotgo"
