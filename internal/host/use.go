@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -99,19 +100,16 @@ func (h *Host) SetDisplay(ctx context.Context, project, ref string, size api.Dis
 }
 
 // SetKeyboard changes the layout: "layout" or "layout:variant".
-func (h *Host) SetKeyboard(ctx context.Context, project, ref string, k guest.Keyboard) error {
+func (h *Host) SetKeyboard(ctx context.Context, project, ref, layout string) error {
 	l, err := h.Guest(ctx, project, ref)
 	if err != nil {
 		return err
 	}
-	if err := l.Session.SetKeyboard(ctx, k); err != nil {
+	name, variant, _ := strings.Cut(layout, ":")
+	if err := l.Session.SetKeyboard(ctx, guest.Keyboard{Layout: name, Variant: variant}); err != nil {
 		return err
 	}
-	name := k.Layout
-	if k.Variant != "" {
-		name += ":" + k.Variant
-	}
-	return h.amend(project, ref, func(v *api.Desktop) { v.Keyboard = name })
+	return h.amend(project, ref, func(v *api.Desktop) { v.Keyboard = layout })
 }
 
 func (h *Host) amend(project, ref string, change func(*api.Desktop)) error {

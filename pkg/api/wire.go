@@ -33,3 +33,9 @@ func (e *Error) GetStatus() int {
 // ContentType is the content type the error is sent with: ErrorMIME, whatever
 // kind of JSON was negotiated.
 func (*Error) ContentType(string) string { return ErrorMIME }
+
+// Extracted says what an archive became.
+type Extracted struct {
+	Entries int   `json:"entries"`
+	Bytes   int64 `json:"bytes"`
+}

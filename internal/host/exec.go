@@ -1,0 +1,133 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/deskfork/deskfork/internal/host/event"
+	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/guest"
+)
+
+// maxOutput is how much of each stream a one-shot exec answers, in bytes.
+const maxOutput = 16 << 20
+
+// Exec runs a program and waits for its end. When ctx ends first the program is
+// killed, unless it has an id or a key, by which it can be found again.
+func (h *Host) Exec(ctx context.Context, project, ref string, req api.Exec, key string) (api.ExecResult, error) {
+	l, spec, err := h.prepareExec(ctx, project, ref, req, key)
+	if err != nil {
+		return api.ExecResult{}, err
+	}
+	spec.KillOnDetach = spec.KillOnDetach || (req.ID == "" && key == "")
+	var stdin io.Reader
+	if len(req.Input) > 0 {
+		spec.Stdin, stdin = true, bytes.NewReader(req.Input)
+	} else {
+		spec.Stdin = false
+	}
+	var stdout, stderr capped
+	h.metrics.Exec("run")
+	st, err := l.Execs.Run(ctx, spec, stdin, live.Output{Stdout: &stdout, Stderr: &stderr})
+	if err != nil {
+		return api.ExecResult{}, err
+	}
+	return api.ExecResult{
+		ExecStatus: ExecStatus(st), Stdout: stdout.bytes(), Stderr: stderr.bytes(),
+		Truncated: stdout.cut || stderr.cut,
+	}, nil
+}
+
+// StartExec starts a program. A repeated id or key starts nothing twice.
+func (h *Host) StartExec(ctx context.Context, project, ref string, req api.Exec, key string) (api.ExecStatus, error) {
+	if len(req.Input) > 0 {
+		return api.ExecStatus{}, api.Errorf(api.CodeInvalid, "input is for one-shot calls; attach and write it")
+	}
+	l, spec, err := h.prepareExec(ctx, project, ref, req, key)
+	if err != nil {
+		return api.ExecStatus{}, err
+	}
+	st, err := l.Execs.Start(ctx, spec)
+	if errors.Is(err, &guest.Error{Code: guest.CodeExists}) && key != "" {
+		st, err = l.Execs.Status(ctx, spec.ID)
+	}
+	if err != nil {
+		return api.ExecStatus{}, err
+	}
+	h.metrics.Exec("start")
+	if d, err := h.find(project, ref); err == nil {
+		d.publish(event.TypeExecStarted, map[string]any{"exec": string(st.ID), "pid": st.PID})
+	}
+	return ExecStatus(st), nil
+}
+
+// prepareExec checks a request and gives it an id that follows from its key.
+func (h *Host) prepareExec(ctx context.Context, project, ref string, req api.Exec, key string) (*live.Desktop, guest.ExecSpec, error) {
+	if (len(req.Argv) > 0) == (req.Shell != "") {
+		return nil, guest.ExecSpec{}, api.Errorf(api.CodeInvalid, "want either argv or shell")
+	}
+	l, err := h.Guest(ctx, project, ref)
+	if err != nil {
+		return nil, guest.ExecSpec{}, err
+	}
+	d, err := h.find(project, ref)
+	if err != nil {
+		return nil, guest.ExecSpec{}, err
+	}
+	k, err := newKey(project, key, "exec "+d.id, req)
+	if err != nil {
+		return nil, guest.ExecSpec{}, err
+	}
+	id := guest.ExecID(req.ID)
+	if k != nil {
+		made := req.ID
+		if made == "" {
+			made = "k" + hex.EncodeToString(k.Hash)[:11]
+		}
+		got, err := h.idempotent(ctx, k, func() (string, error) {
+			return made, h.store.PutKey(ctx, *k, made, h.cfg.Now())
+		})
+		if err != nil {
+			return nil, guest.ExecSpec{}, err
+		}
+		id = guest.ExecID(got)
+	}
+	return l, guest.ExecSpec{
+		ID: id, Argv: req.Argv, Shell: req.Shell, Dir: req.Dir, Env: req.Env, User: req.User,
+		PTY: req.PTY, Cols: req.Cols, Rows: req.Rows, Stdin: req.Stdin,
+		Timeout: time.Duration(req.TimeoutMS) * time.Millisecond, KillOnDetach: req.KillOnDetach,
+	}, nil
+}
+
+// ExecStatus is a guest's exec in the words of the API.
+func ExecStatus(st guest.ExecStatus) api.ExecStatus {
+	return api.ExecStatus{
+		ID: string(st.ID), PID: st.PID, Argv: st.Argv, Started: st.Started, Ended: st.Ended,
+		Running: st.Running, ExitCode: st.ExitCode, Signal: st.Signal, TimedOut: st.TimedOut,
+		Out: st.Out, Err: st.Err,
+	}
+}
+
+// capped keeps the first maxOutput bytes and counts the rest as cut.
+type capped struct {
+	buf bytes.Buffer
+	cut bool
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	n := len(p)
+	if room := maxOutput - c.buf.Len(); n > room {
+		c.cut = true
+		p = p[:room]
+	}
+	c.buf.Write(p)
+	return n, nil
+}
+
+// bytes is never nil, so that JSON says "" rather than null.
+func (c *capped) bytes() []byte { return append([]byte{}, c.buf.Bytes()...) }

@@ -1,0 +1,123 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/guest"
+)
+
+// leaseIn says under which control lease a call is made.
+type leaseIn struct {
+	desktopIn
+
+	Holder string `header:"Deskfork-Holder" maxLength:"128" doc:"Who sends; default: the token"`
+	Epoch  uint64 `header:"Deskfork-Epoch" doc:"Of the control lease; 0: the present one"`
+}
+
+type inputIn struct {
+	leaseIn
+
+	Body api.InputBatch
+}
+
+type windowIn struct {
+	leaseIn
+
+	Window uint64 `path:"window"`
+	Body   api.WindowOp
+}
+
+type launchIn struct {
+	leaseIn
+
+	Body api.Launch
+}
+
+func (s *Server) registerControl() {
+	call(s, huma.Operation{
+		OperationID: "input", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/input", Tags: []string{"screen"},
+		Summary:     "Play input actions in order",
+		Description: "Ends at the first action that fails; the reply then carries its error. A problem says that nothing was tried.",
+	}, write.long().size(maxInput), s.input)
+	call(s, huma.Operation{
+		OperationID: "pointer", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/pointer", Tags: []string{"screen"},
+		Summary: "Where the pointer is",
+	}, read, func(ctx context.Context, in *desktopIn) (*reply[api.Point], error) {
+		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
+		if err != nil {
+			return nil, err
+		}
+		p, err := l.Session.Pointer(ctx)
+		return &reply[api.Point]{Body: api.Point{X: p.X, Y: p.Y}}, err
+	})
+	call(s, huma.Operation{
+		OperationID: "list-windows", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/windows", Tags: []string{"windows"},
+		Summary: "List top-level windows, bottom of the stack first",
+	}, read, func(ctx context.Context, in *desktopIn) (*reply[api.WindowList], error) {
+		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
+		if err != nil {
+			return nil, err
+		}
+		list, err := l.Windows.List(ctx)
+		out := api.WindowList{Windows: make([]api.Window, 0, len(list))}
+		for _, w := range list {
+			out.Windows = append(out.Windows, api.Window(w))
+		}
+		return &reply[api.WindowList]{Body: out}, err
+	})
+	call(s, huma.Operation{
+		OperationID: "change-window", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/windows/{window}", Tags: []string{"windows"},
+		Summary: "Focus, move, resize, close, maximize, minimize or restore a window", DefaultStatus: http.StatusNoContent,
+	}, write, func(ctx context.Context, in *windowIn) (*none, error) {
+		l, err := s.control(ctx, in.leaseIn)
+		if err != nil {
+			return nil, err
+		}
+		op := in.Body
+		return nil, l.Windows.Do(ctx, guest.WindowOp{
+			ID: in.Window, Op: op.Op, X: op.X, Y: op.Y, Width: op.Width, Height: op.Height,
+		})
+	})
+	call(s, huma.Operation{
+		OperationID: "launch", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/launch", Tags: []string{"windows"},
+		Summary: "Start a program, or open a URL, in the desktop's session",
+	}, write, s.launch)
+}
+
+func (s *Server) input(ctx context.Context, in *inputIn) (*reply[api.InputReply], error) {
+	lease := in.leaseIn
+	lease.Holder = orText(in.Body.Holder, lease.Holder)
+	if in.Body.Epoch != 0 {
+		lease.Epoch = in.Body.Epoch
+	}
+	l, err := s.control(ctx, lease)
+	if err != nil {
+		return nil, err
+	}
+	out, err := l.Input.Do(ctx, in.Body)
+	if err == nil && out.Results == nil {
+		out.Results = []api.ActionResult{}
+	}
+	return &reply[api.InputReply]{Body: out}, err
+}
+
+func (s *Server) launch(ctx context.Context, in *launchIn) (*reply[api.Launched], error) {
+	if (len(in.Body.Argv) > 0) == (in.Body.URL != "") {
+		return nil, api.Errorf(api.CodeInvalid, "want either argv or url")
+	}
+	l, err := s.control(ctx, in.leaseIn)
+	if err != nil {
+		return nil, err
+	}
+	pid, err := l.Session.Launch(ctx, guest.Launch{Argv: in.Body.Argv, URL: in.Body.URL, Dir: in.Body.Dir, Env: in.Body.Env})
+	return &reply[api.Launched]{Body: api.Launched{PID: pid}}, err
+}
+
+func (s *Server) control(ctx context.Context, in leaseIn) (*live.Desktop, error) {
+	return s.host.Control(ctx, project(ctx), in.Desktop, holder(ctx, in.Holder, in.Epoch))
+}

@@ -1,0 +1,140 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/host/event"
+	"github.com/deskfork/deskfork/internal/host/fault"
+	"github.com/deskfork/deskfork/internal/host/token"
+	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/internal/server/stream"
+	"github.com/deskfork/deskfork/pkg/api"
+)
+
+func (s *Server) registerEvents() {
+	after := query("after", "integer", "Number of the last event seen; Last-Event-ID says the same")
+	op := huma.Operation{
+		OperationID: "events", Method: http.MethodGet, Path: "/v1/events", Tags: []string{"events"},
+		Summary: "What happens to desktops (server-sent events of Event)",
+		Description: "Begins with what came after the event named, as far as it is kept; an event events.lost tells of a gap. " +
+			"A client that reads too slowly is cut off and may come back.",
+		Parameters: []*huma.Param{query("desktop", "string", "Id or name"), after, header("Last-Event-ID", "Number of the last event seen")},
+		Responses:  answers(http.StatusOK, "Events", "text/event-stream"),
+	}
+	s.stream(op, read.long(), func(w http.ResponseWriter, r *http.Request) error {
+		return s.sendEvents(w, r, r.URL.Query().Get("desktop"))
+	})
+	op.OperationID, op.Path, op.Summary = "desktop-events", "/v1/desktops/{desktop}/events", "What happens to one desktop (server-sent events of Event)"
+	op.Parameters = append(pathParams("desktop"), after)
+	op.Responses = answers(http.StatusOK, "Events", "text/event-stream")
+	s.stream(op, read.long(), func(w http.ResponseWriter, r *http.Request) error {
+		return s.sendEvents(w, r, r.PathValue("desktop"))
+	})
+	s.stream(huma.Operation{
+		OperationID: "logs", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/logs", Tags: []string{"events"},
+		Summary: "Read a log of the machine",
+		Parameters: append(pathParams("desktop"), query("source", "string", "serial (default) or qemu"),
+			query("tail", "integer", "Lines from the end; default 200, negative: all"), query("follow", "boolean", "Go on until the machine ends")),
+		Responses: answers(http.StatusOK, "The log", "text/plain"),
+	}, read.long(), s.logs)
+}
+
+func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, ref string) error {
+	q := params{r: r}
+	from := q.int64("after", 0)
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		n, err := strconv.ParseInt(id, 10, 64)
+		if err != nil {
+			return api.Errorf(api.CodeInvalid, "Last-Event-ID: want a number")
+		}
+		from = n
+	}
+	if from < 0 {
+		q.bad("after", "want 0 or more")
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	p := gate.Of(r.Context()).Principal
+	filter := event.Filter{Project: p.Project}
+	if ref == "" && p.Can(token.ScopeAdmin) {
+		filter.Project = "" // who runs the host sees all of it
+	}
+	if ref != "" {
+		v, err := s.host.Desktop(r.Context(), p.Project, ref)
+		if err != nil {
+			return err
+		}
+		filter.Desktop = v.ID
+	}
+	// Without a number a client sees what happens from now on.
+	if from == 0 {
+		from = int64(s.host.Events().Last())
+	}
+	sub := s.host.Events().Subscribe(filter, uint64(from))
+	return s.events(w, r, func(ctx context.Context, out *stream.Events) error {
+		for {
+			e, err := sub.Next(ctx)
+			if err != nil {
+				return err
+			}
+			if err := out.Send(e.Seq, e.Type, e); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// events sends server-sent events with signs of life until send ends. An error
+// after the beginning is an event of its own, and the end.
+func (s *Server) events(w http.ResponseWriter, r *http.Request, send func(context.Context, *stream.Events) error) error {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	out := stream.NewEvents(w)
+	if err := out.Begin(); err != nil {
+		return err
+	}
+	stop := out.Beat(ctx, s.limits.Heartbeat, cancel)
+	err := send(ctx, out)
+	stop()
+	if err == nil || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	e := fault.From(err)
+	gate.Note(r, e)
+	_ = out.Send(0, "error", e) // a client that is gone reads nothing
+	return nil
+}
+
+func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
+	q := params{r: r}
+	req := host.LogRequest{
+		Source: q.one("source", host.LogSerial, host.LogQEMU), Lines: int(q.int64("tail", 200)), Follow: q.bool("follow"),
+	}
+	if err := q.err(); err != nil {
+		return err
+	}
+	out := stream.NewWriter(w, req.Follow, func(h http.Header) int {
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		h.Set("Cache-Control", "no-store")
+		return http.StatusOK
+	})
+	req.Flush = out.Begin // an empty log answers at once
+	return s.host.Logs(r.Context(), project(r.Context()), r.PathValue("desktop"), req, out)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	return json.NewEncoder(w).Encode(v)
+}
+
+// uploadFault names the stage of an upload that failed.
+func uploadFault(err error) error { return fault.At("upload", err) }

@@ -1,0 +1,238 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/guest"
+)
+
+const (
+	mimePNG  = "image/png"
+	mimeJPEG = "image/jpeg"
+)
+
+type screenWaitIn struct {
+	desktopIn
+
+	For     string `query:"for" default:"change" enum:"change,still,notblank"`
+	After   uint64 `query:"after" doc:"For change: newer than this frame; default the present one"`
+	StillMS int64  `query:"still_ms" default:"300" minimum:"1" maximum:"60000" doc:"For still: without a change for this long"`
+	Timeout string `query:"timeout" doc:"E.g. 10s, which is the default"`
+}
+
+func (s *Server) registerScreen() {
+	s.stream(huma.Operation{
+		OperationID: "screenshot", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/screenshot", Tags: []string{"screen"},
+		Summary: "Take a picture of the screen",
+		Description: "Headers " + api.HeaderWidth + ", " + api.HeaderHeight + ", " + api.HeaderScale + " and " + api.HeaderSeq +
+			" describe it. With If-None-Match an unchanged screen answers 304.",
+		Parameters: append(pathParams("desktop"),
+			query("format", "string", "png (default) or jpeg"), query("quality", "integer", "Of jpeg, 1 to 100"),
+			query("x", "integer", "Of a region, with y, width and height"), query("y", "integer", ""),
+			query("width", "integer", ""), query("height", "integer", ""),
+			query("max_width", "integer", "Pixels; a wider picture is scaled down"),
+			query("cursor", "boolean", "Draw the pointer into it"),
+			query("source", "string", "host (default) or guest"), header("If-None-Match", "An ETag")),
+		Responses: answers(http.StatusOK, "The picture", mimePNG),
+	}, read, s.screenshot)
+	call(s, huma.Operation{
+		OperationID: "wait-screen", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/screen/wait", Tags: []string{"screen"},
+		Summary: "Wait until the screen changes, is still, or is not blank",
+	}, read.long(), s.waitScreen)
+	const clipboard = "/v1/desktops/{desktop}/clipboard"
+	s.stream(huma.Operation{
+		OperationID: "read-clipboard", Method: http.MethodGet, Path: clipboard, Tags: []string{"windows"}, Summary: "Read the clipboard",
+		Parameters: append(pathParams("desktop"), query("type", "string", "text/plain (default), text/html or image/png")),
+		Responses:  answers(http.StatusOK, "The content", "*/*"),
+	}, read, s.readClipboard)
+	s.stream(huma.Operation{
+		OperationID: "write-clipboard", Method: http.MethodPut, Path: clipboard, Tags: []string{"windows"},
+		Summary:     "Set the clipboard to the body, of its Content-Type",
+		Parameters:  append(pathParams("desktop"), header(api.HeaderHolder, "Who sends"), header(api.HeaderEpoch, "Of the control lease")),
+		RequestBody: &huma.RequestBody{Required: true, Content: binary("*/*")},
+		Responses:   map[string]*huma.Response{strconv.Itoa(http.StatusNoContent): {Description: "Done"}},
+	}, write.size(maxClipboard), s.writeClipboard)
+}
+
+// shotOf reads what kind of picture is wanted.
+func shotOf(r *http.Request) (live.Shot, string, error) {
+	q := params{r: r}
+	shot := live.Shot{
+		JPEG: q.one("format", "png", "jpeg") == "jpeg", Quality: q.between("quality", 0, 0, 100),
+		MaxWidth: q.between("max_width", 0, 0, 7680), Cursor: q.bool("cursor"), Unless: r.Header.Get("If-None-Match"),
+	}
+	source := q.one("source", "host", "guest")
+	if q.text("width") != "" || q.text("height") != "" || q.text("x") != "" || q.text("y") != "" {
+		shot.Region = &api.Region{
+			X: q.between("x", 0, 0, 7680), Y: q.between("y", 0, 0, 7680),
+			Width: q.between("width", 0, 1, 7680), Height: q.between("height", 0, 1, 7680),
+		}
+	}
+	if source == "guest" && (shot.Region != nil || shot.MaxWidth > 0 || shot.JPEG) {
+		q.bad("source", "a picture from inside the guest is a whole PNG")
+	}
+	return shot, source, q.err()
+}
+
+func (s *Server) screenshot(w http.ResponseWriter, r *http.Request) error {
+	shot, source, err := shotOf(r)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	pic, err := s.takeShot(r, shot, source)
+	outcome := "changed"
+	switch {
+	case err != nil:
+		outcome = "failed"
+	case pic.Unchanged:
+		outcome = "unchanged"
+	}
+	s.host.Metrics().Screenshot(outcome, time.Since(start))
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Cache-Control", "no-cache")
+	h.Set(api.HeaderWidth, strconv.Itoa(pic.Width))
+	h.Set(api.HeaderHeight, strconv.Itoa(pic.Height))
+	h.Set(api.HeaderScale, strconv.FormatFloat(pic.Scale, 'g', -1, 64))
+	h.Set(api.HeaderSeq, strconv.FormatUint(pic.Seq, 10))
+	if pic.ETag != "" {
+		h.Set("ETag", pic.ETag)
+	}
+	if pic.Unchanged {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	h.Set("Content-Type", pic.MIME)
+	h.Set("Content-Length", strconv.Itoa(len(pic.Data)))
+	if r.Method == http.MethodHead {
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	_, err = w.Write(pic.Data)
+	return err
+}
+
+func (s *Server) takeShot(r *http.Request, shot live.Shot, source string) (live.Picture, error) {
+	ctx, ref := r.Context(), r.PathValue("desktop")
+	if source == "host" {
+		screen, err := s.host.Screen(ctx, project(ctx), ref)
+		if err != nil {
+			return live.Picture{}, err
+		}
+		return screen.Shot(ctx, shot)
+	}
+	l, err := s.host.Guest(ctx, project(ctx), ref)
+	if err != nil {
+		return live.Picture{}, err
+	}
+	pic, err := l.Session.Screenshot(ctx, shot.Cursor)
+	return live.Picture{Picture: api.Picture{
+		MIME: mimePNG, Data: pic.Data, Width: pic.Width, Height: pic.Height, Scale: 1,
+	}}, err
+}
+
+func (s *Server) waitScreen(ctx context.Context, in *screenWaitIn) (*reply[api.WaitReply], error) {
+	limit, err := parseWait(in.Timeout, 10*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	screen, err := s.host.Screen(ctx, project(ctx), in.Desktop)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	start := time.Now()
+	seq, err := screen.Wait(ctx, live.Waiting{For: in.For, After: in.After, Still: time.Duration(in.StillMS) * time.Millisecond})
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
+		return nil, api.Errorf(api.CodeDeadline, "the screen was not seen to be %q within %s", in.For, limit)
+	}
+	return &reply[api.WaitReply]{Body: api.WaitReply{Seq: seq, WaitMS: time.Since(start).Milliseconds()}}, err
+}
+
+// clipboardTypes are what guests can hold.
+func clipboardType(q *params, name, value string) string {
+	switch value {
+	case "", "text/plain", "text/plain;charset=utf-8", "text/plain; charset=utf-8":
+		return "text/plain"
+	case "text/html", "text/html; charset=utf-8":
+		return "text/html"
+	case mimePNG:
+		return mimePNG
+	}
+	q.bad(name, "want text/plain, text/html or image/png")
+	return ""
+}
+
+func (s *Server) readClipboard(w http.ResponseWriter, r *http.Request) error {
+	q := params{r: r}
+	typ := clipboardType(&q, "type", q.text("type"))
+	if err := q.err(); err != nil {
+		return err
+	}
+	l, err := s.host.Guest(r.Context(), project(r.Context()), r.PathValue("desktop"))
+	if err != nil {
+		return err
+	}
+	c, err := l.Windows.Clipboard(r.Context(), typ)
+	if err != nil {
+		return err
+	}
+	if typ != mimePNG {
+		typ += "; charset=utf-8"
+	}
+	w.Header().Set("Content-Type", typ)
+	w.Header().Set("Cache-Control", "no-store")
+	// A page of the guest must not run as one of ours.
+	w.Header().Set("Content-Security-Policy", "sandbox; default-src 'none'")
+	_, err = w.Write(c.Data)
+	return err
+}
+
+func (s *Server) writeClipboard(w http.ResponseWriter, r *http.Request) error {
+	q := params{r: r}
+	typ := clipboardType(&q, "Content-Type", r.Header.Get("Content-Type"))
+	by, err := leaseOf(r)
+	if err := errors.Join(q.err(), err); err != nil {
+		return err
+	}
+	l, err := s.host.Control(r.Context(), project(r.Context()), r.PathValue("desktop"), by)
+	if err != nil {
+		return err
+	}
+	data, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	if err := l.Windows.SetClipboard(r.Context(), guest.Clipboard{Type: typ, Data: data}); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// leaseOf reads the lease headers of a stream.
+func leaseOf(r *http.Request) (host.Holder, error) {
+	var epoch uint64
+	if v := r.Header.Get(api.HeaderEpoch); v != "" {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			return host.Holder{}, api.Errorf(api.CodeInvalid, "%s: want a number", api.HeaderEpoch)
+		}
+		epoch = n
+	}
+	return holder(r.Context(), r.Header.Get(api.HeaderHolder), epoch), nil
+}

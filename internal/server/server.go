@@ -1,0 +1,164 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/pkg/api"
+)
+
+// Server is the HTTP API. It starts nothing of its own: every goroutine ends
+// with the request that it serves.
+type Server struct {
+	host   *host.Host
+	cfg    Config
+	log    *slog.Logger
+	limits Limits
+	names  gate.Names
+	short  *gate.Limiter
+	long   *gate.Limiter
+
+	mux    *http.ServeMux
+	routes []Route
+	api    huma.API
+	doc    *huma.OpenAPI
+	// current is the rule of the operation that is being registered.
+	current rule
+	root    http.Handler
+}
+
+var _ http.Handler = (*Server)(nil)
+
+// New makes the handler of the API.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("configure server: %w", err)
+	}
+	cfg.Limits.setDefaults()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	l := cfg.Limits
+	s := &Server{
+		host: cfg.Host, cfg: cfg, log: cfg.Logger, limits: l, names: cfg.names(),
+		short: gate.NewLimiter(l.Requests, l.Queue, l.Wait),
+		long:  gate.NewLimiter(l.Streams, l.Queue, l.Wait),
+		mux:   http.NewServeMux(),
+	}
+	s.register()
+	s.root = &gate.Access{
+		Next: http.HandlerFunc(s.dispatch), Logger: s.log, Metrics: s.host.Metrics(),
+		Proxies: cfg.TrustedProxies, Path: loggedPath,
+	}
+	return s, nil
+}
+
+// HTTP wraps a handler in a server with the timeouts that it is meant for: slow
+// headers and idle connections are cut, streams are not.
+func HTTP(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.root.ServeHTTP(w, r) }
+
+// dispatch checks where a request comes from and finds its handler; what the mux
+// would answer by itself in plain text becomes a problem.
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
+	if err := s.names.CheckHost(gate.Of(r.Context()).Host); err != nil {
+		gate.Problem(w, r, err)
+		return
+	}
+	// A preview's pages are of no origin (see preview.go); its ticket admits.
+	if !strings.HasPrefix(r.URL.Path, previewPath) {
+		if err := s.names.CheckOrigin(r); err != nil {
+			gate.Problem(w, r, err)
+			return
+		}
+	}
+	h, pattern := s.mux.Handler(r)
+	if pattern == "" {
+		s.unmatched(w, r, h)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// unmatched asks the mux's own answer for status and Allow, and says the rest.
+func (s *Server) unmatched(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	probe := &probe{header: http.Header{}}
+	h.ServeHTTP(probe, r)
+	if probe.status != http.StatusMethodNotAllowed {
+		e := api.Errorf(api.CodeNotFound, "no such route: %s %s", r.Method, loggedPath(r))
+		e.Hint = "the routes are listed at /openapi.json and /docs"
+		gate.Problem(w, r, e)
+		return
+	}
+	allow := probe.header.Get("Allow")
+	w.Header().Set("Allow", allow)
+	e := api.Errorf(api.CodeInvalid, "method %s is not allowed here; allowed: %s", r.Method, allow)
+	e.Status, e.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)
+	gate.Problem(w, r, e)
+}
+
+// probe takes an answer that nobody reads.
+type probe struct {
+	header http.Header
+	status int
+}
+
+func (p *probe) Header() http.Header { return p.header }
+
+func (p *probe) WriteHeader(status int) { p.status = status }
+
+func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
+
+// loggedPath is a path without secrets: a preview's ticket is cut short.
+func loggedPath(r *http.Request) string {
+	rest, ok := strings.CutPrefix(r.URL.Path, previewPath)
+	if !ok {
+		return r.URL.Path
+	}
+	ticket, tail, _ := strings.Cut(rest, "/")
+	return previewPath + ticket[:min(len(ticket), 4)] + "…/" + tail
+}
+
+// humaErrors makes huma speak in our errors. It is a variable of the library, so
+// it is set once for the process, always to the same function.
+var humaErrors = sync.OnceFunc(func() { huma.NewError = newProblem })
+
+// newAPI makes huma's side of the mux.
+func (s *Server) newAPI() huma.API {
+	humaErrors()
+	cfg := huma.DefaultConfig("Deskfork", orDevel(s.cfg.Version))
+	cfg.Info.Description = "Whole desktops for computer-use agents: create, run programs, move files, look, click, type."
+	cfg.DocsPath, cfg.SchemasPath, cfg.CreateHooks = "", "", nil
+	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"token": {Type: "http", Scheme: "bearer", Description: "Made on first start in the data directory, file token"},
+	}
+	cfg.Security = []map[string][]string{{"token": {}}}
+	return humago.New(&muxAdapter{s: s}, cfg)
+}
+
+func orDevel(v string) string {
+	if v == "" {
+		return "devel"
+	}
+	return v
+}
+
+func lower(s string) string { return strings.ToLower(s) }

@@ -1,0 +1,62 @@
+package stream
+
+import (
+	"net/http"
+	"time"
+)
+
+// writeLimit is how long a client may take to read one part of an answer.
+const writeLimit = time.Minute
+
+// Writer writes an answer whose headers go out with its first byte, so that an
+// error before it can still be told.
+type Writer struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	begin   func(http.Header) int
+	begun   bool
+	flush   bool
+}
+
+// NewWriter prepares an answer. begin sets the headers and answers the status;
+// flush sends each part at once.
+func NewWriter(w http.ResponseWriter, flush bool, begin func(http.Header) int) *Writer {
+	return &Writer{w: w, control: http.NewResponseController(w), begin: begin, flush: flush}
+}
+
+// Begin sends the headers unless they are sent.
+func (w *Writer) Begin() error {
+	if w.begun {
+		return nil
+	}
+	w.begun = true
+	w.w.WriteHeader(w.begin(w.w.Header()))
+	if w.flush {
+		return w.control.Flush()
+	}
+	return nil
+}
+
+// Write implements io.Writer.
+func (w *Writer) Write(p []byte) (int, error) {
+	if err := w.Begin(); err != nil {
+		return 0, err
+	}
+	if err := Extend(w.control); err != nil {
+		return 0, err
+	}
+	n, err := w.w.Write(p)
+	if err == nil && w.flush {
+		err = w.control.Flush()
+	}
+	return n, err
+}
+
+// Extend gives the client time to read the next part. A writer that knows no
+// deadlines is fine.
+func Extend(c *http.ResponseController) error {
+	if err := c.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil && !isUnsupported(err) {
+		return err
+	}
+	return nil
+}
