@@ -51,7 +51,7 @@ func (s *Session) register(e *envelope, n int) (*Pending, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrLinkLost, s.err)
+		return nil, fmt.Errorf("%w: %w: %w", ErrNotSent, ErrLinkLost, s.err)
 	}
 	s.lastID++
 	e.ID = s.lastID
@@ -202,3 +202,6 @@ func (c *Call) reply(result any, end bool) error {
 	}
 	return err
 }
+
+// Params are the call's parameters as they came; nil if there are none.
+func (c *Call) Params() json.RawMessage { return c.params }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -78,6 +79,7 @@ type wsConn struct {
 	timing Timing
 	write  chan struct{} // holds one token: the right to write
 	buf    []byte
+	held   atomic.Bool // silence is no sign of death
 }
 
 func newWS(ws *websocket.Conn, t Timing) *wsConn {
@@ -98,10 +100,20 @@ func newWS(ws *websocket.Conn, t Timing) *wsConn {
 }
 
 func (c *wsConn) alive() {
-	if c.timing.Idle > 0 {
+	if c.timing.Idle > 0 && !c.held.Load() {
 		// An error here shows in the next read.
 		_ = c.ws.SetReadDeadline(time.Now().Add(c.timing.Idle))
 	}
+}
+
+// Hold says whether the other end may be silent for as long as it likes.
+func (c *wsConn) Hold(held bool) {
+	c.held.Store(held)
+	if held {
+		_ = c.ws.SetReadDeadline(time.Time{}) // an error shows in the next read
+		return
+	}
+	c.alive()
 }
 
 func (c *wsConn) Read() (bool, []byte, error) {

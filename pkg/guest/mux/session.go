@@ -16,6 +16,9 @@ import (
 // the guest did what was asked is unknown.
 var ErrLinkLost = errors.New("link to guest lost")
 
+// ErrNotSent goes with ErrLinkLost when the request was certainly never sent.
+var ErrNotSent = errors.New("nothing was sent")
+
 // Handler serves the calls of a session.
 type Handler interface {
 	// Serve answers c with what it returns, unless it called c.Reply before.
@@ -126,11 +129,14 @@ func (s *Session) Close(reason error) {
 func (s *Session) Done() <-chan struct{} { return s.done }
 
 // Pause stops or resumes pings; while paused a silent other end counts as
-// alive only as long as the connection's Timing.Idle lets it.
+// alive.
 func (s *Session) Pause(paused bool) {
 	s.mu.Lock()
 	s.paused = paused
 	s.mu.Unlock()
+	if c, ok := s.conn.(interface{ Hold(bool) }); ok {
+		c.Hold(paused)
+	}
 }
 
 func (s *Session) ping(ctx context.Context) {

@@ -315,3 +315,10 @@ func (st *Stream) limit(at *time.Time, t time.Time) {
 func expired(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
 
 var _ io.ReadWriteCloser = (*Stream)(nil)
+
+// SetDeadline sets both deadlines.
+func (st *Stream) SetDeadline(t time.Time) error {
+	st.limit(&st.rlimit, t)
+	st.limit(&st.wlimit, t)
+	return nil
+}

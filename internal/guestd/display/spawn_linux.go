@@ -1,0 +1,133 @@
+package display
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/deskfork/deskfork/internal/guestd/account"
+)
+
+// Command starts the helper as a program of the session's user.
+type Command struct {
+	Path    string                 // of the helper
+	Session func() account.Session // asked at every start
+	Env     func() map[string]string
+	Logger  *slog.Logger // takes what the helper writes to standard error
+}
+
+// Spawn implements Config.Spawn.
+func (c *Command) Spawn(ctx context.Context) (*Process, error) {
+	s := c.Session()
+	u, err := account.Lookup(s.User)
+	if err != nil {
+		return nil, err
+	}
+	// Not CommandContext: the supervisor ends it, through Process.Kill.
+	cmd := exec.Command(c.Path) //nolint:noctx // see above
+	cmd.Env = account.Environ(u, s, c.Env())
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if uint32(os.Geteuid()) != u.UID {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("open pipe: %w", err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("open pipe: %w", err)
+	}
+	complaints, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, fmt.Errorf("open pipe: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	var logging sync.WaitGroup
+	logging.Go(func() {
+		for lines := bufio.NewScanner(complaints); lines.Scan(); {
+			c.Logger.WarnContext(ctx, "desktop helper says", "line", lines.Text())
+		}
+	})
+	return &Process{
+		Out: out, In: in,
+		Kill: func() { _ = cmd.Process.Kill() }, // an error: it has ended
+		Wait: func() error {
+			// Its children may hold standard error open for as long as they live.
+			const enough = time.Second
+			timer := time.AfterFunc(enough, func() { complaints.Close() })
+			defer timer.Stop()
+			logging.Wait()
+			return cmd.Wait()
+		},
+	}, nil
+}
+
+// Finder finds the file with the X server's key.
+type Finder struct {
+	User string
+
+	mu     sync.Mutex
+	found  string
+	looked time.Time
+}
+
+// XAuthority returns the file in the user's home, or the one that a running
+// program of the user was told; "" when there is none.
+func (f *Finder) XAuthority() string {
+	u, err := account.Lookup(f.User)
+	if err != nil {
+		return ""
+	}
+	home := filepath.Join(u.Home, ".Xauthority")
+	if _, err := os.Stat(home); err == nil {
+		return home
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	const again = 5 * time.Second
+	if _, err := os.Stat(f.found); err == nil || time.Since(f.looked) < again {
+		return f.found
+	}
+	f.found, f.looked = search(u), time.Now()
+	return f.found
+}
+
+func search(u account.User) string {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		if _, err := strconv.Atoi(filepath.Base(d)); err != nil {
+			continue
+		}
+		fi, err := os.Stat(d)
+		if err != nil {
+			continue
+		}
+		if st, ok := fi.Sys().(*syscall.Stat_t); !ok || st.Uid != u.UID {
+			continue
+		}
+		env, err := os.ReadFile(filepath.Join(d, "environ"))
+		if err != nil {
+			continue
+		}
+		for kv := range bytes.SplitSeq(env, []byte{0}) {
+			if file, ok := strings.CutPrefix(string(kv), "XAUTHORITY="); ok && file != "" {
+				return file
+			}
+		}
+	}
+	return ""
+}

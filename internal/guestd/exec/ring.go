@@ -1,0 +1,182 @@
+package exec
+
+import (
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/deskfork/deskfork/pkg/guest/mux"
+)
+
+var errDetached = errors.New("detached")
+
+// ring keeps the newest bytes of one output stream.
+type ring struct {
+	keep int // bytes kept for later clients
+
+	mu      sync.Mutex
+	cond    sync.Cond // any change below
+	store   []byte
+	head    int   // store[head:] is what is kept
+	base    int64 // stream offset of store[head]
+	closed  bool  // no more output comes
+	readers map[*reader]struct{}
+}
+
+// reader is one attached client's place in a ring.
+type reader struct {
+	r       *ring
+	next    int64 // first byte not yet taken
+	safe    int64 // bytes below it are known to have been read by the client
+	stopped bool
+}
+
+func newRing(keep int) *ring {
+	r := &ring{keep: keep, readers: map[*reader]struct{}{}}
+	r.cond.L = &r.mu
+	return r
+}
+
+func (r *ring) lenLocked() int { return len(r.store) - r.head }
+
+func (r *ring) totalLocked() int64 { return r.base + int64(r.lenLocked()) }
+
+// write appends p. While clients are attached it waits for room; a client may
+// lag by what is kept and by one window of bytes on their way to it.
+func (r *ring) write(p []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(p) > 0 {
+		limit, floor := r.boundsLocked()
+		if over := r.lenLocked() + len(p) - limit; over > 0 {
+			r.dropLocked(int(min(int64(over), floor-r.base)))
+		}
+		n := min(len(p), limit-r.lenLocked())
+		if n <= 0 {
+			r.cond.Wait()
+			continue
+		}
+		r.appendLocked(p[:n])
+		p = p[n:]
+		r.cond.Broadcast()
+	}
+}
+
+// boundsLocked returns how many bytes may be held, and the offset below which
+// they may be dropped.
+func (r *ring) boundsLocked() (limit int, floor int64) {
+	floor = r.totalLocked()
+	if len(r.readers) == 0 {
+		return r.keep, floor
+	}
+	for rd := range r.readers {
+		floor = min(floor, rd.safe)
+	}
+	return r.keep + mux.Window, max(floor, r.base)
+}
+
+func (r *ring) dropLocked(n int) {
+	r.head += n
+	r.base += int64(n)
+	if r.head == len(r.store) {
+		r.store, r.head = r.store[:0], 0
+	}
+}
+
+func (r *ring) appendLocked(p []byte) {
+	if len(r.store)+len(p) > cap(r.store) {
+		live := r.store[r.head:]
+		room := r.store[:0]
+		if need := 2 * (len(live) + len(p)); need > cap(room) {
+			room = make([]byte, 0, need)
+		}
+		r.store, r.head = append(room, live...), 0
+	}
+	r.store = append(r.store, p...)
+}
+
+// finish says that no more output comes.
+func (r *ring) finish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	r.cond.Broadcast()
+}
+
+// span returns the offsets of what is kept.
+func (r *ring) span() (kept, total int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.base, r.totalLocked()
+}
+
+// attach places a reader at from, or at the nearest offset that is kept; a
+// negative from is the end.
+func (r *ring) attach(from int64) *reader {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if from < 0 || from > r.totalLocked() {
+		from = r.totalLocked()
+	}
+	from = max(from, r.base)
+	rd := &reader{r: r, next: from, safe: from}
+	r.readers[rd] = struct{}{}
+	return rd
+}
+
+// Read takes the next bytes; io.EOF is the end of the output. It does not
+// acknowledge them.
+func (rd *reader) Read(p []byte) (int, error) {
+	r := rd.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		if rd.stopped {
+			return 0, errDetached
+		}
+		if n := r.totalLocked() - rd.next; n > 0 {
+			at := r.head + int(rd.next-r.base)
+			n := copy(p, r.store[at:])
+			rd.next += int64(n)
+			return n, nil
+		}
+		if r.closed {
+			return 0, io.EOF
+		}
+		r.cond.Wait()
+	}
+}
+
+// acknowledge says that all but the last unread bytes that were taken have
+// been read.
+func (rd *reader) acknowledge(unread int64) {
+	rd.r.mu.Lock()
+	defer rd.r.mu.Unlock()
+	rd.safe = max(rd.safe, rd.next-unread)
+	rd.r.cond.Broadcast()
+}
+
+// settled waits until the output is over or more than limit bytes are there to
+// be read; it reports whether it is over.
+func (rd *reader) settled(limit int64) bool {
+	r := rd.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.closed && !rd.stopped && r.totalLocked()-rd.next <= limit {
+		r.cond.Wait()
+	}
+	return r.closed && r.totalLocked()-rd.next <= limit
+}
+
+// stop wakes whoever reads, for good, and lets go of the ring.
+func (rd *reader) stop() {
+	r := rd.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rd.stopped = true
+	delete(r.readers, rd)
+	if over := r.lenLocked() - r.keep; over > 0 && len(r.readers) == 0 {
+		r.dropLocked(over)
+	}
+	r.cond.Broadcast()
+}

@@ -1,0 +1,6 @@
+package guestd
+
+const hasSystem = true
+
+// missing is what guests of this system cannot do yet.
+func missing() []string { return nil }
