@@ -41,7 +41,7 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 	stop := context.AfterFunc(n.ctx, func() { cancel(net.ErrClosed) })
 	defer stop()
 	for {
-		if err := awaitGuest(ctx, s); err != nil {
+		if err := n.awaitGuest(ctx, s); err != nil {
 			return nil, fmt.Errorf("dial guest %s: wait for it to answer: %w", address, err)
 		}
 		c, err := connect(ctx, s, to)
@@ -73,24 +73,36 @@ func guestAddr(network, address string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(guestIP, uint16(p)), nil
 }
 
-// awaitGuest returns when the guest's kernel answers ARP.
-func awaitGuest(ctx context.Context, s *stack.Stack) error {
-	for ctx.Err() == nil {
-		answered := make(chan tcpip.Error, 1)
+// awaitGuest returns when the guest's kernel answers ARP. All callers wait for
+// one question, so that those who give up leave nothing behind in the stack.
+func (n *Network) awaitGuest(ctx context.Context, s *stack.Stack) error {
+	n.mu.Lock()
+	asked := n.arp
+	mine := asked == nil
+	if mine {
+		asked = make(chan struct{})
+		n.arp = asked
+	}
+	n.mu.Unlock()
+	if mine {
+		// The answer may come within the call.
 		err := s.GetLinkAddress(nic, toAddress(guestIP), toAddress(gatewayIP), ipv4.ProtocolNumber,
-			func(r stack.LinkResolutionResult) { answered <- r.Err })
+			func(stack.LinkResolutionResult) {
+				n.mu.Lock()
+				n.arp = nil
+				n.mu.Unlock()
+				close(asked)
+			})
 		if _, wait := err.(*tcpip.ErrWouldBlock); err != nil && !wait {
-			return errno(err)
-		}
-		select {
-		case err := <-answered:
-			if err == nil {
-				return nil
-			}
-		case <-ctx.Done():
+			return errno(err) // the stack has no such interface: it is our fault
 		}
 	}
-	return context.Cause(ctx)
+	select {
+	case <-asked:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // connect is one attempt, bounded by the stack's own timeout and by ctx.

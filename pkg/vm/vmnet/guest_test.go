@@ -1,6 +1,7 @@
 package vmnet_test
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/netip"
@@ -235,3 +236,6 @@ func (g *fakeGuest) reset() {
 		e.Abort()
 	}
 }
+
+// reader makes a payload of b.
+func reader(b []byte) *bytes.Reader { return bytes.NewReader(b) }

@@ -24,7 +24,7 @@ const (
 
 // link is our end of the cable, as the switch wants it: a net.Conn whose Read
 // and Write carry one Ethernet frame each. Read yields only frames that admit
-// lets in. Write never fails while the link is open.
+// lets in. Write never fails: the switch would end its port.
 type link struct {
 	*net.UnixConn
 	raw     syscall.RawConn
@@ -108,11 +108,8 @@ func farewell() []byte {
 }
 
 // Write sends one frame or drops it: when the other end is missing, when its
-// queue stays full, when the frame does not fit.
+// queue stays full, when the link is closed.
 func (l *link) Write(frame []byte) (int, error) {
-	if l.closed.Load() {
-		return 0, net.ErrClosed
-	}
 	err := l.send(frame, false)
 	if errors.Is(err, unix.EAGAIN) && !l.stalled.Load() {
 		err = l.send(frame, true)

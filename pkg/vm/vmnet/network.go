@@ -35,7 +35,8 @@ type Network struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex
-	stack  *stack.Stack // nil until Start
+	stack  *stack.Stack  // nil until Start
+	arp    chan struct{} // closed when the guest answers; nil while nobody asks
 	closed bool
 	wg     sync.WaitGroup // grows only while mu is held and closed is false
 	done   chan struct{}  // closed when Close has done all

@@ -209,6 +209,7 @@ func TestResetIsPassedOn(t *testing.T) {
 			_ = c.(*net.TCPConn).SetLinger(0)
 			return
 		}
+		_, _ = c.Write(b)
 		_, err := c.Read(b) // reset from inside
 		if !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("outside saw %v", err)
@@ -232,15 +233,10 @@ func TestResetIsPassedOn(t *testing.T) {
 	if c, err = g.dial(within(t, 20*time.Second), "tcp", "203.0.113.1:80"); err != nil {
 		t.Fatal(err)
 	}
-	ask := make(chan struct{})
-	go func() {
-		defer close(ask)
-		<-far
-	}()
-	_, _ = io.WriteString(c, "x")
+	ask(t, c, "x")
 	g.reset()
 	select {
-	case <-ask:
+	case <-far:
 	case <-time.After(20 * time.Second):
 		t.Error("outside never saw the reset")
 	}

@@ -2,6 +2,7 @@ package vmnet
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"net/netip"
 	"time"
@@ -35,8 +36,11 @@ const (
 	// of an hour and go on within a second after it.
 	maxRTO     = time.Second
 	maxRetries = 900
-	// arpRetry is short because a guest that boots is asked until it answers.
-	arpRetry = 200 * time.Millisecond
+	// arpRetry is short because a guest that boots is asked until it answers. It
+	// is asked for ever: the stack's report of a failure reads the neighbour's
+	// address without its lock, which races with an answer that comes late.
+	arpRetry  = 200 * time.Millisecond
+	arpProbes = math.MaxUint32
 )
 
 // newStack makes the gateway: a TCP/IP stack on a switch with one cable.
@@ -74,6 +78,7 @@ func configure(s *stack.Stack, ep stack.LinkEndpoint) tcpip.Error {
 	}
 	nud := stack.DefaultNUDConfigurations()
 	nud.RetransmitTimer = arpRetry
+	nud.MaxMulticastProbes = arpProbes
 	if err := s.SetNUDConfigurations(nic, ipv4.ProtocolNumber, nud); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (n *Network) carryTCP(r *tcp.ForwarderRequest) {
 	ep, terr := r.CreateEndpoint(&wq)
 	r.Complete(terr != nil)
 	if terr != nil {
-		_ = out.Close()
+		outside{out}.abort()
 		return
 	}
 	guest := &conn{TCPConn: gonet.NewTCPConn(&wq, ep), ep: ep}
