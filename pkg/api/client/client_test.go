@@ -238,7 +238,7 @@ func TestFiles(t *testing.T) {
 	if err := errors.Join(err, tar.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := f.Read(ctx, "/copy/srv/n"); err != nil || string(data) != "0123456789" {
+	if data, err := f.Read(ctx, "/copy/n"); err != nil || string(data) != "0123456789" {
 		t.Errorf("copied: %q, %v", data, err)
 	}
 	if err := f.Remove(ctx, "/srv", true); err != nil {
@@ -313,6 +313,13 @@ func TestEventsEnd(t *testing.T) {
 	}
 	if !errors.Is(last, context.Canceled) {
 		t.Errorf("got %v", last)
+	}
+	s.Emit("stream.error", "")
+	for _, err := range c.Events(t.Context(), client.EventOptions{After: 1}) {
+		last = err
+	}
+	if !errors.Is(last, &api.Error{Code: api.CodeForbidden}) {
+		t.Errorf("in the stream: %v", last)
 	}
 	s.FailNext(api.Errorf(api.CodeForbidden, "not yours"))
 	for _, err := range c.Events(t.Context(), client.EventOptions{}) {

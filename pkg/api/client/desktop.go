@@ -85,7 +85,7 @@ func (d *Desktop) Launch(ctx context.Context, what api.Launch) (int, error) {
 // LogOptions chooses a log. Zero: the last lines of the serial console.
 type LogOptions struct {
 	Source string // serial or qemu
-	Tail   int    // lines; 0: the server's default
+	Tail   int    // lines; 0: the server's default, negative: all
 	Follow bool   // go on until the machine ends or the reader closes
 }
 
@@ -95,7 +95,7 @@ func (d *Desktop) Logs(ctx context.Context, opts LogOptions) (io.ReadCloser, err
 	if opts.Source != "" {
 		q.Set("source", opts.Source)
 	}
-	if opts.Tail > 0 {
+	if opts.Tail != 0 {
 		q.Set("tail", strconv.Itoa(opts.Tail))
 	}
 	if opts.Follow {

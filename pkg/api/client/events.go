@@ -68,6 +68,9 @@ func (s *eventStream) follow(ctx context.Context, yield func(api.Event, error) b
 		if err != nil {
 			return true, s.c.fault(ctx, err)
 		}
+		if m.Kind == "error" {
+			return true, problemIn(m)
+		}
 		var e api.Event
 		if err := m.Decode(&e); err != nil {
 			return true, err
@@ -81,6 +84,15 @@ func (s *eventStream) follow(ctx context.Context, yield func(api.Event, error) b
 		}
 	}
 	return false, nil
+}
+
+// problemIn is the error with which a server ends a stream that has begun.
+func problemIn(m sse.Message) error {
+	p := &api.Error{}
+	if err := m.Decode(p); err != nil {
+		return err
+	}
+	return p
 }
 
 // transient says that an error is of the link and may pass.

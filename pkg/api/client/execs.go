@@ -94,9 +94,9 @@ func (e *Execs) Attach(ctx context.Context, id string, streams Streams) (api.Exe
 	c := e.d.c
 	return link.Follow(ctx, link.Config{
 		Fault: c.fault, Transient: transient, Retries: c.retries, Pause: c.pause, Patience: c.patience,
-		Dial: func(ctx context.Context, out, err int64) (*websocket.Conn, error) {
-			q := url.Values{"out_from": {strconv.FormatInt(out, 10)}, "err_from": {strconv.FormatInt(err, 10)}}
-			if streams.Stdin != nil {
+		Dial: func(ctx context.Context, ask link.Ask) (*websocket.Conn, error) {
+			q := url.Values{"out_from": {strconv.FormatInt(ask.Out, 10)}, "err_from": {strconv.FormatInt(ask.Err, 10)}}
+			if ask.Stdin {
 				q.Set("stdin", "true")
 			}
 			return c.socket(ctx, e.path(id)+"/attach", q, api.SubprotocolExec)

@@ -102,6 +102,21 @@ func TestAttachInput(t *testing.T) {
 	}
 }
 
+// TestAttachInputOfEnded: a program that has ended before its client attaches,
+// or while the link was down, takes no input and still tells all.
+func TestAttachInputOfEnded(t *testing.T) {
+	for _, cuts := range [][]int{nil, {5}} {
+		s, c := setup(t)
+		s.CutLinks(cuts...)
+		var out strings.Builder
+		status, err := c.Desktop(s.Desktop(api.CreateDesktop{})).Execs().Command(t.Context(),
+			api.Exec{Argv: []string{"echo", "over", "already"}}, client.Streams{Stdin: strings.NewReader("unheard"), Stdout: &out})
+		if err != nil || status.ExitCode != 0 || out.String() != "over already\n" {
+			t.Errorf("cuts %v: %+v, %v, %q", cuts, status, err, out.String())
+		}
+	}
+}
+
 func TestAttachErrors(t *testing.T) {
 	s, c := setup(t)
 	x := c.Desktop(s.Desktop(api.CreateDesktop{})).Execs()

@@ -121,8 +121,8 @@ func (f *Files) Remove(ctx context.Context, path string, recursive bool) error {
 	return f.d.c.run(ctx, k)
 }
 
-// Archive reads a file or directory as tar: its entries are named from its base
-// name on. The caller closes it.
+// Archive reads what is in a directory as tar, with names relative to it, or one
+// file under its own name. The caller closes it.
 func (f *Files) Archive(ctx context.Context, path string) (io.ReadCloser, error) {
 	return f.stream(ctx, f.call(http.MethodGet, "/archive", path))
 }
@@ -151,11 +151,16 @@ func (f *Files) Watch(ctx context.Context, path string, recursive bool) iter.Seq
 		defer resp.Body.Close()
 		for m, err := range sse.Messages(resp.Body) {
 			var change api.FileChange
-			if err == nil {
+			switch {
+			case err != nil:
+				err = f.d.c.fault(ctx, err)
+			case m.Kind == "error":
+				err = problemIn(m)
+			default:
 				err = m.Decode(&change)
 			}
 			if err != nil {
-				yield(change, f.d.c.fault(ctx, err))
+				yield(change, err)
 				return
 			}
 			if !yield(change, nil) {

@@ -190,6 +190,13 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 		refuse(w, api.Errorf(api.CodeNotFound, "no exec %q", r.PathValue("e")))
 		return
 	}
+	e.mu.Lock()
+	running := e.status.Running
+	e.mu.Unlock()
+	if r.URL.Query().Get("stdin") == "true" && !running {
+		refuse(w, api.Errorf(api.CodePrecondition, "standard input is closed"))
+		return
+	}
 	up := websocket.Upgrader{Subprotocols: []string{api.SubprotocolExec}}
 	conn, err := up.Upgrade(w, r, nil)
 	if err != nil {

@@ -190,12 +190,16 @@ func (s *Server) pack(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		f := g.files[p]
+		name := "./" + strings.TrimPrefix(strings.TrimPrefix(p, top), "/")
+		if p == top && !f.dir {
+			name = path.Base(top)
+		}
 		h := &tar.Header{
-			Name: path.Base(top) + strings.TrimPrefix(p, top), Mode: int64(f.mode), Size: int64(len(f.content)),
+			Name: name, Mode: int64(f.mode), Size: int64(len(f.content)),
 			Typeflag: tar.TypeReg, ModTime: epoch(),
 		}
 		if f.dir {
-			h.Name, h.Typeflag = h.Name+"/", tar.TypeDir
+			h.Name, h.Typeflag = strings.TrimSuffix(h.Name, "/")+"/", tar.TypeDir
 		}
 		_ = out.WriteHeader(h)
 		_, _ = out.Write(f.content)

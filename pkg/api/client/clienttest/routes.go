@@ -243,7 +243,11 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 			raw, _ := json.Marshal(e)
 			fmt.Fprintf(w, ": ping\nid: %d\nevent: %s\ndata: %s\n\n", e.Seq, e.Type, raw)
 			w.(http.Flusher).Flush()
-			if e.Type == "link.cut" {
+			switch e.Type {
+			case "link.cut":
+				return
+			case "stream.error":
+				fmt.Fprint(w, "event: error\ndata: {\"code\":\"forbidden\",\"detail\":\"revoked\"}\n\n")
 				return
 			}
 		}
@@ -255,7 +259,8 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Emit adds an event. The type link.cut also breaks every stream that says it.
+// Emit adds an event. The type link.cut also breaks every stream that says it,
+// stream.error ends it with an error.
 func (s *Server) Emit(kind, desktop string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

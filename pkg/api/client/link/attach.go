@@ -55,10 +55,16 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("bytes %d to %d of %s are no longer kept", e.From, e.To, e.Stream)
 }
 
+// Ask is what a link is to carry.
+type Ask struct {
+	Out, Err int64 // offsets of the first bytes of output
+	Stdin    bool
+}
+
 // Config is what a followed exec hangs on.
 type Config struct {
-	// Dial opens a link that asks for output from two offsets.
-	Dial func(ctx context.Context, out, err int64) (*websocket.Conn, error)
+	// Dial opens a link.
+	Dial func(context.Context, Ask) (*websocket.Conn, error)
 	// Fault gives an error of the link a code.
 	Fault func(context.Context, error) error
 	// Transient says that an error is of the link and may pass.
@@ -102,6 +108,7 @@ type attachment struct {
 	// Owned by the link's sender while a link is up.
 	pending []byte // input whose sending failed
 	eof     bool   // input has ended
+	deaf    bool   // the exec takes no input any more
 	size    Size   // last one seen
 }
 
@@ -134,7 +141,13 @@ func (a *attachment) run(ctx context.Context) (api.ExecStatus, error) {
 // join runs one link. alive says that it was up; a nil error that the exec has
 // ended.
 func (a *attachment) join(ctx context.Context, again bool) (_ *api.ExecStatus, alive bool, _ error) {
-	conn, err := a.cfg.Dial(ctx, max(a.out.at, 0), max(a.err.at, 0))
+	ask := Ask{Out: max(a.out.at, 0), Err: max(a.err.at, 0), Stdin: a.input != nil && !a.deaf}
+	conn, err := a.cfg.Dial(ctx, ask)
+	if ask.Stdin && errors.Is(err, &api.Error{Code: api.CodePrecondition}) {
+		// Its input is closed: it has ended, or an earlier link closed it.
+		a.deaf, ask.Stdin = true, false
+		conn, err = a.cfg.Dial(ctx, ask)
+	}
 	if err != nil {
 		return nil, false, err
 	}

@@ -83,7 +83,7 @@ func (s *sender) run() error {
 	ticks := time.NewTicker(pingEvery)
 	defer ticks.Stop()
 	input := s.a.input
-	if s.a.eof {
+	if s.a.eof || s.a.deaf {
 		input = nil
 	}
 	for {
@@ -121,6 +121,9 @@ func (s *sender) resume() error {
 		if err := s.resize(); err != nil {
 			return err
 		}
+	}
+	if s.a.deaf {
+		return nil
 	}
 	if err := s.flush(); err != nil {
 		return err
