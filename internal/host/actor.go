@@ -89,7 +89,6 @@ func (d *desktop) bringUp(ctx context.Context, m vm.Machine, steps func(*openPar
 	if err != nil {
 		return err
 	}
-	d.setState(api.StateReady, nil)
 	d.publish(event.TypeReady, nil)
 	return nil
 }

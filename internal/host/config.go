@@ -65,6 +65,7 @@ type Image struct {
 	System   vm.Disk     // Base and BaseFormat set
 	Display  api.Display // the screen it was built for
 	Keyboard string      // the layout it was built for; empty: us
+	User     string      // whose desktop it is; empty: agent
 }
 
 // Images finds and removes images.

@@ -22,6 +22,7 @@ import (
 const (
 	defaultShape        = "medium"
 	defaultKeyboard     = "us"
+	defaultUser         = "agent"
 	defaultWorkspaceMiB = 10240
 )
 
@@ -67,12 +68,12 @@ func (h *Host) create(ctx context.Context, project string, req api.CreateDesktop
 	if err != nil {
 		return api.Desktop{}, fault.At(string(api.StageAdmission), err)
 	}
-	row := store.Desktop{Desktop: view, LinkToken: token.New()}
+	row := store.Desktop{Desktop: view, LinkToken: token.New(), GuestUser: orDefault(img.User, defaultUser)}
 	if err := h.store.Insert(ctx, row, key); err != nil {
 		release()
 		return api.Desktop{}, err
 	}
-	d := h.newDesktop(view, row.LinkToken)
+	d := h.newDesktop(row)
 	d.publish(event.TypeCreated, map[string]any{"name": view.Name, "image": view.ImageDigest})
 	err = h.spawn(d, func(ctx context.Context) error {
 		defer release()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/deskfork/deskfork/internal/host/event"
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/vm"
 )
@@ -24,6 +25,7 @@ type desktop struct {
 	id      string
 	project string
 	token   string // of the link to guestd
+	user    string // whose desktop it is in the guest
 	log     *slog.Logger
 	done    chan struct{} // closed when the actor has ended
 
@@ -42,10 +44,10 @@ type desktop struct {
 	changed    chan struct{} // guarded by mu; closed and replaced at each change
 }
 
-func (h *Host) newDesktop(view api.Desktop, token string) *desktop {
+func (h *Host) newDesktop(row store.Desktop) *desktop {
 	return &desktop{
-		host: h, id: view.ID, project: view.Project, token: token, view: view,
-		log:      h.cfg.Logger.With("desktop", view.ID),
+		host: h, id: row.ID, project: row.Project, token: row.LinkToken, user: row.GuestUser, view: row.Desktop,
+		log:      h.cfg.Logger.With("desktop", row.ID),
 		done:     make(chan struct{}),
 		deleting: make(chan struct{}),
 		changed:  make(chan struct{}),
@@ -117,6 +119,9 @@ func (d *desktop) reached(stage api.Stage) {
 		}
 		took = now.Sub(before)
 		v.Stages = append(v.Stages, api.StageTime{Stage: stage, Reached: now, TookMS: took.Milliseconds()})
+		if stage == api.StageDrawn && v.State == api.StateStarting {
+			v.State, v.Failure = api.StateReady, nil
+		}
 	})
 	d.host.metrics.Stage(string(stage), took)
 	d.publish(event.TypeStage, map[string]any{"stage": string(stage), "took_ms": took.Milliseconds()})

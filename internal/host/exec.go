@@ -31,15 +31,14 @@ func (h *Host) Exec(ctx context.Context, project, ref string, req api.Exec, key 
 	} else {
 		spec.Stdin = false
 	}
-	var stdout, stderr capped
 	h.metrics.Exec("run")
-	st, err := l.Execs.Run(ctx, spec, stdin, live.Output{Stdout: &stdout, Stderr: &stderr})
+	ran, err := l.Execs.Run(ctx, spec, stdin)
 	if err != nil {
 		return api.ExecResult{}, err
 	}
 	return api.ExecResult{
-		ExecStatus: ExecStatus(st), Stdout: stdout.bytes(), Stderr: stderr.bytes(),
-		Truncated: stdout.cut || stderr.cut,
+		ExecStatus: ExecStatus(ran.Status), Stdout: capped(ran.Stdout), Stderr: capped(ran.Stderr),
+		Truncated: len(ran.Stdout) > maxOutput || len(ran.Stderr) > maxOutput,
 	}, nil
 }
 
@@ -113,21 +112,11 @@ func ExecStatus(st guest.ExecStatus) api.ExecStatus {
 	}
 }
 
-// capped keeps the first maxOutput bytes and counts the rest as cut.
-type capped struct {
-	buf bytes.Buffer
-	cut bool
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	n := len(p)
-	if room := maxOutput - c.buf.Len(); n > room {
-		c.cut = true
-		p = p[:room]
+// capped is at most maxOutput bytes, and never nil, so that JSON says "" rather
+// than null.
+func capped(b []byte) []byte {
+	if b == nil {
+		return []byte{}
 	}
-	c.buf.Write(p)
-	return n, nil
+	return b[:min(len(b), maxOutput)]
 }
-
-// bytes is never nil, so that JSON says "" rather than null.
-func (c *capped) bytes() []byte { return append([]byte{}, c.buf.Bytes()...) }

@@ -60,12 +60,9 @@ func (d *desktop) wish() boot.Wish {
 	v := d.snapshot()
 	return boot.Wish{
 		Generation: v.Incarnation, Env: v.Env, Display: v.Display, Keyboard: v.Keyboard,
-		User: guestUser, Workspace: workspaceDevice,
+		User: d.user, Workspace: workspaceDevice,
 	}
 }
 
-// What images promise.
-const (
-	guestUser       = "agent"
-	workspaceDevice = "/dev/vdb"
-)
+// workspaceDevice is the second disk of every machine.
+const workspaceDevice = "/dev/vdb"

@@ -53,7 +53,7 @@ func (h *Host) recover(ctx context.Context) error {
 
 // adopt takes up a desktop of an earlier run; m is nil when its machine is gone.
 func (h *Host) adopt(row store.Desktop, m vm.Machine) error {
-	d := h.newDesktop(row.Desktop, row.LinkToken)
+	d := h.newDesktop(row)
 	switch {
 	case row.State == api.StateDeleting:
 		d.requestDelete()

@@ -10,41 +10,42 @@ import (
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
-type pathIn struct {
-	desktopIn
+// InPath names a path in a guest.
+type InPath struct {
+	InDesktop
 
 	Path string `query:"path" required:"true" minLength:"1" doc:"Absolute, or relative to the user's home"`
 	User string `query:"user" doc:"Who acts; default agent"`
 }
 
-func (in pathIn) params() guest.PathParams { return guest.PathParams{Path: in.Path, User: in.User} }
+func (in InPath) params() guest.PathParams { return guest.PathParams{Path: in.Path, User: in.User} }
 
 type listFilesIn struct {
-	pathIn
+	InPath
 
 	Recursive bool `query:"recursive"`
 }
 
 type removeIn struct {
-	pathIn
+	InPath
 
 	Recursive bool `query:"recursive" doc:"A whole directory"`
 }
 
 type mkdirIn struct {
-	desktopIn
+	InDesktop
 
 	Body api.Mkdir
 }
 
 type renameIn struct {
-	desktopIn
+	InDesktop
 
 	Body api.Rename
 }
 
 type chmodIn struct {
-	desktopIn
+	InDesktop
 
 	Body api.Chmod
 }
@@ -52,7 +53,7 @@ type chmodIn struct {
 func (s *Server) registerChanges() {
 	call(s, huma.Operation{
 		OperationID: "stat", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/stat", Tags: []string{"files"}, Summary: "Describe a file",
-	}, read, func(ctx context.Context, in *pathIn) (*reply[api.FileInfo], error) {
+	}, read, func(ctx context.Context, in *InPath) (*reply[api.FileInfo], error) {
 		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err

@@ -11,29 +11,29 @@ import (
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
-// leaseIn says under which control lease a call is made.
-type leaseIn struct {
-	desktopIn
+// InLease says under which control lease a call is made.
+type InLease struct {
+	InDesktop
 
 	Holder string `header:"Deskfork-Holder" maxLength:"128" doc:"Who sends; default: the token"`
 	Epoch  uint64 `header:"Deskfork-Epoch" doc:"Of the control lease; 0: the present one"`
 }
 
 type inputIn struct {
-	leaseIn
+	InLease
 
 	Body api.InputBatch
 }
 
 type windowIn struct {
-	leaseIn
+	InLease
 
 	Window uint64 `path:"window"`
 	Body   api.WindowOp
 }
 
 type launchIn struct {
-	leaseIn
+	InLease
 
 	Body api.Launch
 }
@@ -47,7 +47,7 @@ func (s *Server) registerControl() {
 	call(s, huma.Operation{
 		OperationID: "pointer", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/pointer", Tags: []string{"screen"},
 		Summary: "Where the pointer is",
-	}, read, func(ctx context.Context, in *desktopIn) (*reply[api.Point], error) {
+	}, read, func(ctx context.Context, in *InDesktop) (*reply[api.Point], error) {
 		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
@@ -58,7 +58,7 @@ func (s *Server) registerControl() {
 	call(s, huma.Operation{
 		OperationID: "list-windows", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/windows", Tags: []string{"windows"},
 		Summary: "List top-level windows, bottom of the stack first",
-	}, read, func(ctx context.Context, in *desktopIn) (*reply[api.WindowList], error) {
+	}, read, func(ctx context.Context, in *InDesktop) (*reply[api.WindowList], error) {
 		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func (s *Server) registerControl() {
 		OperationID: "change-window", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/windows/{window}", Tags: []string{"windows"},
 		Summary: "Focus, move, resize, close, maximize, minimize or restore a window", DefaultStatus: http.StatusNoContent,
 	}, write, func(ctx context.Context, in *windowIn) (*none, error) {
-		l, err := s.control(ctx, in.leaseIn)
+		l, err := s.control(ctx, in.InLease)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (s *Server) registerControl() {
 }
 
 func (s *Server) input(ctx context.Context, in *inputIn) (*reply[api.InputReply], error) {
-	lease := in.leaseIn
+	lease := in.InLease
 	lease.Holder = orText(in.Body.Holder, lease.Holder)
 	if in.Body.Epoch != 0 {
 		lease.Epoch = in.Body.Epoch
@@ -110,7 +110,7 @@ func (s *Server) launch(ctx context.Context, in *launchIn) (*reply[api.Launched]
 	if (len(in.Body.Argv) > 0) == (in.Body.URL != "") {
 		return nil, api.Errorf(api.CodeInvalid, "want either argv or url")
 	}
-	l, err := s.control(ctx, in.leaseIn)
+	l, err := s.control(ctx, in.InLease)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +118,6 @@ func (s *Server) launch(ctx context.Context, in *launchIn) (*reply[api.Launched]
 	return &reply[api.Launched]{Body: api.Launched{PID: pid}}, err
 }
 
-func (s *Server) control(ctx context.Context, in leaseIn) (*live.Desktop, error) {
+func (s *Server) control(ctx context.Context, in InLease) (*live.Desktop, error) {
 	return s.host.Control(ctx, project(ctx), in.Desktop, holder(ctx, in.Holder, in.Epoch))
 }

@@ -18,7 +18,9 @@ const (
 	maxWait     = time.Hour
 )
 
-type desktopIn struct {
+// InDesktop names a desktop. Like the other In types it is exported for huma,
+// which reads no embedded struct that is not.
+type InDesktop struct {
 	Desktop string `path:"desktop" maxLength:"63" doc:"Id or name"`
 }
 
@@ -35,7 +37,7 @@ type createOut struct {
 }
 
 type waitIn struct {
-	desktopIn
+	InDesktop
 
 	Stage   string `query:"stage" default:"drawn" enum:"admission,machine,link,handshake,session,drawn,ready"`
 	Timeout string `query:"timeout" doc:"E.g. 120s; default 5m"`
@@ -65,7 +67,7 @@ func (s *Server) registerDesktops() {
 	call(s, huma.Operation{
 		OperationID: "get-desktop", Method: http.MethodGet, Path: "/v1/desktops/{desktop}", Tags: []string{"desktops"},
 		Summary: "Describe a desktop",
-	}, read, func(ctx context.Context, in *desktopIn) (*reply[api.Desktop], error) {
+	}, read, func(ctx context.Context, in *InDesktop) (*reply[api.Desktop], error) {
 		v, err := s.host.Desktop(ctx, project(ctx), in.Desktop)
 		return &reply[api.Desktop]{Body: v}, err
 	})
@@ -80,7 +82,7 @@ func (s *Server) registerDesktops() {
 		OperationID: "delete-desktop", Method: http.MethodDelete, Path: "/v1/desktops/{desktop}", Tags: []string{"desktops"},
 		Summary: "Delete a desktop", Description: "Repeatable: what is gone already is no error.",
 		DefaultStatus: http.StatusNoContent,
-	}, write.long(), func(ctx context.Context, in *desktopIn) (*none, error) {
+	}, write.long(), func(ctx context.Context, in *InDesktop) (*none, error) {
 		return nil, s.host.Delete(ctx, project(ctx), in.Desktop)
 	})
 	s.registerSettings()
@@ -140,13 +142,13 @@ func orText(s, def string) string {
 }
 
 type displayIn struct {
-	desktopIn
+	InDesktop
 
 	Body api.Display
 }
 
 type keyboardIn struct {
-	desktopIn
+	InDesktop
 
 	Body api.Keyboard
 }

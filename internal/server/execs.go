@@ -12,20 +12,21 @@ import (
 )
 
 type execIn struct {
-	desktopIn
+	InDesktop
 
 	Key  string `header:"Idempotency-Key" doc:"Makes the call repeatable: the program starts once"`
 	Body api.Exec
 }
 
-type execRef struct {
-	desktopIn
+// InExec names a program of a desktop.
+type InExec struct {
+	InDesktop
 
 	Exec string `path:"exec" maxLength:"64"`
 }
 
 type signalIn struct {
-	execRef
+	InExec
 
 	Body api.Signal
 }
@@ -50,7 +51,7 @@ func (s *Server) registerExecs() {
 	call(s, huma.Operation{
 		OperationID: "list-execs", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/execs", Tags: []string{"execs"},
 		Summary: "List programs, running ones and those that ended lately",
-	}, read, func(ctx context.Context, in *desktopIn) (*reply[api.ExecList], error) {
+	}, read, func(ctx context.Context, in *InDesktop) (*reply[api.ExecList], error) {
 		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
@@ -69,7 +70,7 @@ func (s *Server) registerExec() {
 	const path = "/v1/desktops/{desktop}/execs/{exec}"
 	call(s, huma.Operation{
 		OperationID: "get-exec", Method: http.MethodGet, Path: path, Tags: []string{"execs"}, Summary: "Describe a program",
-	}, read, func(ctx context.Context, in *execRef) (*reply[api.ExecStatus], error) {
+	}, read, func(ctx context.Context, in *InExec) (*reply[api.ExecStatus], error) {
 		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
@@ -80,7 +81,7 @@ func (s *Server) registerExec() {
 	call(s, huma.Operation{
 		OperationID: "forget-exec", Method: http.MethodDelete, Path: path, Tags: []string{"execs"},
 		Summary: "Forget a program with its output; one that runs is killed", DefaultStatus: http.StatusNoContent,
-	}, write, func(ctx context.Context, in *execRef) (*none, error) {
+	}, write, func(ctx context.Context, in *InExec) (*none, error) {
 		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err

@@ -27,7 +27,7 @@ const previewPath = "/preview/"
 const previewIdle = 10 * time.Second
 
 type ticketIn struct {
-	desktopIn
+	InDesktop
 
 	Body api.CreateTicket
 }

@@ -22,7 +22,7 @@ const (
 )
 
 type screenWaitIn struct {
-	desktopIn
+	InDesktop
 
 	For     string `query:"for" default:"change" enum:"change,still,notblank"`
 	After   uint64 `query:"after" doc:"For change: newer than this frame; default the present one"`

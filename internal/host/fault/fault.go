@@ -16,6 +16,9 @@ import (
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/guest"
+	"github.com/deskfork/deskfork/pkg/guest/client"
+	"github.com/deskfork/deskfork/pkg/guest/mux"
+	"github.com/deskfork/deskfork/pkg/image"
 	"github.com/deskfork/deskfork/pkg/vm"
 )
 
@@ -35,7 +38,20 @@ func table() []row {
 		{store.ErrKeyUsed, api.CodeConflict, "use a new Idempotency-Key for a new request"},
 		{store.ErrNotFound, api.CodeNotFound, ""},
 		{event.ErrLost, api.CodeRateLimited, "come back with Last-Event-ID"},
+		{image.ErrBadReference, api.CodeInvalid, ""},
+		{image.ErrNotFound, api.CodeNotFound, ""},
+		{image.ErrInUse, api.CodeConflict, ""},
+		{image.ErrCorrupt, api.CodeImageCorrupt, ""},
+		{image.ErrBadManifest, api.CodeImageCorrupt, ""},
+		{image.ErrBadRecipe, api.CodeInvalid, ""},
+		{image.ErrNoSpace, api.CodeNoSpace, ""},
+		{image.ErrMissingPackage, api.CodePrecondition, ""},
+		{client.ErrLinkLost, api.CodeGuestUnavail, "whether the guest acted on the call is not known"},
+		{client.ErrClosed, api.CodeGuestUnavail, ""},
+		{mux.ErrUnauthorized, api.CodeGuestFailed, "the guest does not take this host's token"},
+		{mux.ErrProtocol, api.CodeGuestFailed, "rebuild the image with this version's guestd"},
 		{vm.ErrInvalid, api.CodeInvalid, ""},
+		{vm.ErrNoNetwork, api.CodeUnsupported, ""},
 		{vm.ErrExists, api.CodeConflict, ""},
 		{vm.ErrNotFound, api.CodeNotFound, ""},
 		{vm.ErrGuestShutdown, api.CodePrecondition, "the guest switched itself off; create a new desktop"},
@@ -97,6 +113,17 @@ func From(err error) *api.Error {
 	if e, ok := errors.AsType[*api.Error](err); ok {
 		return e
 	}
+	out := convert(err)
+	if h := image.Hint(err); h != "" {
+		out.Hint = h
+	}
+	if e, ok := errors.AsType[*vm.StageError](err); ok && out.Stage == "" {
+		out.Stage = e.Stage
+	}
+	return out
+}
+
+func convert(err error) *api.Error {
 	if e, ok := errors.AsType[*guest.Error](err); ok {
 		return api.Errorf(guestCode(e.Code), "%s", err)
 	}

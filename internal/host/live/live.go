@@ -41,18 +41,19 @@ type Link interface {
 	Dial(ctx context.Context, port int) (net.Conn, error)
 }
 
-// Output takes what a program prints.
-type Output struct {
-	Stdout io.Writer
-	Stderr io.Writer
+// Ran is the end of a program that was run.
+type Ran struct {
+	Status guest.ExecStatus
+	Stdout []byte
+	Stderr []byte
 }
 
 // Execs runs programs in the guest.
 type Execs interface {
 	Start(ctx context.Context, spec guest.ExecSpec) (guest.ExecStatus, error)
-	// Run starts a program, feeds it, and waits for its end. The exec is known
-	// by spec.ID until it is removed.
-	Run(ctx context.Context, spec guest.ExecSpec, stdin io.Reader, out Output) (guest.ExecStatus, error)
+	// Run starts a program, feeds it, and waits for its end. When ctx ends first
+	// the program is killed.
+	Run(ctx context.Context, spec guest.ExecSpec, stdin io.Reader) (Ran, error)
 	Attach(ctx context.Context, p guest.ExecAttachParams) (Attachment, error)
 	Status(ctx context.Context, id guest.ExecID) (guest.ExecStatus, error)
 	List(ctx context.Context) ([]guest.ExecStatus, error)

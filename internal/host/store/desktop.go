@@ -17,6 +17,8 @@ type Desktop struct {
 
 	// LinkToken authenticates the host to guestd.
 	LinkToken string
+	// GuestUser is whose desktop it is in the guest.
+	GuestUser string
 	// Deleted is zero while the desktop exists; then the row is a tombstone.
 	Deleted time.Time
 }
@@ -28,7 +30,7 @@ type Key struct {
 	Hash    []byte
 }
 
-const desktopColumns = `body, link_token, deleted_ns`
+const desktopColumns = `body, link_token, guest_user, deleted_ns`
 
 // Insert adds a desktop, and in the same transaction its idempotency key if
 // there is one. ErrTaken when the name is in use in the project.
@@ -39,8 +41,9 @@ func (s *Store) Insert(ctx context.Context, d Desktop, key *Key) error {
 	}
 	return s.inTx(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx,
-			`INSERT INTO desktops (id, project, name, state, incarnation, link_token, body, created_ns) VALUES (?,?,?,?,?,?,?,?)`,
-			d.ID, d.Project, d.Name, string(d.State), d.Incarnation, d.LinkToken, body, d.Created.UnixNano())
+			`INSERT INTO desktops (id, project, name, state, incarnation, link_token, guest_user, body, created_ns)
+			VALUES (?,?,?,?,?,?,?,?,?)`,
+			d.ID, d.Project, d.Name, string(d.State), d.Incarnation, d.LinkToken, d.GuestUser, body, d.Created.UnixNano())
 		if isUnique(err) {
 			return fmt.Errorf("insert desktop %s: %w", d.Name, ErrTaken)
 		}
@@ -123,7 +126,7 @@ func scanDesktop(row scanner) (Desktop, error) {
 		body    []byte
 		deleted int64
 	)
-	err := row.Scan(&body, &d.LinkToken, &deleted)
+	err := row.Scan(&body, &d.LinkToken, &d.GuestUser, &deleted)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Desktop{}, ErrNotFound
 	}

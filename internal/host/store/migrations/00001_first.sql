@@ -6,6 +6,7 @@ CREATE TABLE desktops (
     state       TEXT NOT NULL,
     incarnation TEXT NOT NULL UNIQUE,
     link_token  TEXT NOT NULL,
+    guest_user  TEXT NOT NULL,
     body        BLOB NOT NULL,
     created_ns  INTEGER NOT NULL,
     deleted_ns  INTEGER NOT NULL DEFAULT 0
