@@ -24,6 +24,10 @@ const (
 	CPUModel = "Nehalem-v1"
 )
 
+// Sandbox is QEMU's system call filter. With spawn=deny an exec: migration kills
+// QEMU: pass descriptors.
+const Sandbox = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+
 // Ids and node names that later commands refer to.
 const (
 	RAMID         = "ram0"
@@ -103,7 +107,7 @@ func Build(m Machine) []string {
 	a.platform(m)
 	a.add("-only-migratable")
 	if m.Sandbox {
-		a.add("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
+		a.add("-sandbox", Sandbox)
 	}
 	a.add("-qmp", "unix:"+esc(m.QMP)+",server=on,wait=off")
 	a.add("-monitor", "none")

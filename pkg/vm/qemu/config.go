@@ -1,0 +1,135 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/deskfork/deskfork/pkg/vm"
+)
+
+// Config of a Provider.
+type Config struct {
+	// DataDir holds desktops/ID/INCARNATION and accel.json. Required, absolute.
+	DataDir string
+	// RuntimeDir holds the sockets, in vm/INCARNATION/. Required, absolute, at
+	// most 80 bytes. vm/ belongs to this provider alone: Recover removes from it
+	// what belongs to no machine.
+	RuntimeDir string
+	// QEMU, QEMUImg and Mke2fs are programs. Empty: qemu-system-x86_64,
+	// qemu-img and mke2fs, looked up in PATH and the sbin directories.
+	QEMU    string
+	QEMUImg string
+	Mke2fs  string
+	// Accelerator: empty means auto, the best one that was proven to run.
+	Accelerator vm.Accelerator
+	// User runs QEMU when we are root. nil: our own user.
+	User *User
+	// Network makes the private network of a machine. nil: machines have no
+	// network device and DialGuest answers vm.ErrNoNetwork.
+	Network NetworkFunc
+	// CgroupRoot is a cgroup v2 directory of this provider alone; each machine
+	// gets a child of it with limits. Empty: no cgroups.
+	CgroupRoot string
+	// OOMScoreAdj makes the kernel end machines before the daemon. 0: 300.
+	OOMScoreAdj int
+	// TBSizeMiB bounds translated code under TCG. 0: the default of argv.
+	TBSizeMiB int
+	// Logger: nil is silent.
+	Logger *slog.Logger
+	// Trace is told the name of each step of Create and Destroy once it is
+	// done, in order, before the next begins. nil: nobody.
+	Trace func(step string)
+}
+
+// User is whom QEMU runs as.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32 // supplementary, e.g. that of /dev/kvm
+}
+
+func (u *User) credential() *syscall.Credential {
+	if u == nil {
+		return nil
+	}
+	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
+}
+
+// NetworkSpec describes the link of one machine.
+type NetworkSpec struct {
+	ID     vm.ID
+	Mode   vm.NetworkMode
+	Local  string // unix datagram socket that QEMU binds; it appears when QEMU runs
+	Remote string // unix datagram socket that the network binds before it returns
+	Logger *slog.Logger
+}
+
+// Network is the host's end of a machine's private network.
+type Network interface {
+	// DialContext dials an address of that network.
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	Close() error
+}
+
+// NetworkFunc makes a network. Remote is bound when it returns; Local is
+// written to once it exists. After a restart it is called again for a machine
+// that runs already. ctx bounds the call, not the network's life.
+type NetworkFunc func(ctx context.Context, spec NetworkSpec) (Network, error)
+
+const maxRuntimeDir = 80 // bytes; with /vm/INCARNATION/SOCKET it stays below 107
+
+// Validate reports all that is wrong.
+func (c *Config) Validate() error {
+	var errs []error
+	for name, dir := range map[string]string{"DataDir": c.DataDir, "RuntimeDir": c.RuntimeDir} {
+		if !filepath.IsAbs(dir) {
+			errs = append(errs, fmt.Errorf("%s %q: want an absolute path", name, dir))
+		}
+	}
+	if len(c.RuntimeDir) > maxRuntimeDir {
+		errs = append(errs, fmt.Errorf("RuntimeDir %q: %d bytes, but a socket's path has room for %d; choose a shorter one",
+			c.RuntimeDir, len(c.RuntimeDir), maxRuntimeDir))
+	}
+	switch c.Accelerator {
+	case "", vm.AccelAuto, vm.AccelKVM, vm.AccelTCG:
+	default:
+		errs = append(errs, fmt.Errorf("accelerator %q: want auto, kvm or tcg", c.Accelerator))
+	}
+	return errors.Join(errs...)
+}
+
+// fill sets the defaults.
+func (c *Config) fill() {
+	c.DataDir, c.RuntimeDir = filepath.Clean(c.DataDir), filepath.Clean(c.RuntimeDir)
+	c.QEMU = program(c.QEMU, "qemu-system-x86_64")
+	c.QEMUImg = program(c.QEMUImg, "qemu-img")
+	c.Mke2fs = program(c.Mke2fs, "mke2fs")
+	if c.OOMScoreAdj == 0 {
+		c.OOMScoreAdj = 300
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Trace == nil {
+		c.Trace = func(string) {}
+	}
+}
+
+// program finds a default in PATH or where an ordinary user's PATH does not
+// look; when it is nowhere its name is kept and starting it says so.
+func program(configured, name string) string {
+	if configured != "" {
+		return configured
+	}
+	for _, candidate := range []string{name, "/usr/sbin/" + name, "/sbin/" + name} {
+		if path, err := exec.LookPath(candidate); err == nil {
+			return path
+		}
+	}
+	return name
+}

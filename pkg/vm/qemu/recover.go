@@ -1,0 +1,146 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/deskfork/deskfork/internal/x/proc"
+	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/vm/qmp"
+)
+
+// adoptTimeout is how long Recover waits for one machine's monitor. A machine
+// that does not answer is adopted none the less: its identity is proven, and
+// its watcher goes on trying.
+const adoptTimeout = 3 * time.Second
+
+// Recover implements vm.Provider. Machines are looked at side by side, so that
+// a stuck one delays the others by adoptTimeout at most. An error says what
+// could not be removed; the machines returned beside it are adopted.
+func (p *Provider) Recover(ctx context.Context) ([]vm.Machine, error) {
+	if err := p.own(); err != nil {
+		return nil, err
+	}
+	layouts, err := p.scan()
+	if err != nil {
+		return nil, err
+	}
+	var (
+		wg      sync.WaitGroup
+		mu      sync.Mutex
+		adopted []vm.Machine
+		errs    []error
+	)
+	kept := make(map[string]bool)
+	for _, l := range layouts {
+		wg.Go(func() {
+			m, err := p.recoverOne(ctx, l)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, err)
+				kept[string(l.inc)] = true // what could not be removed is tried again
+			}
+			if m != nil {
+				adopted = append(adopted, m)
+				kept[string(l.inc)] = true
+			}
+		})
+	}
+	wg.Wait()
+	errs = append(errs, p.removeStrays(ctx, kept))
+	return adopted, errors.Join(errs...)
+}
+
+// scan lists the incarnations on disk, without those that we run already.
+func (p *Provider) scan() ([]layout, error) {
+	root := filepath.Join(p.cfg.DataDir, desktopsDir)
+	desktops, err := os.ReadDir(root)
+	if err != nil {
+		return nil, fmt.Errorf("list desktops: %w", err)
+	}
+	var found []layout
+	for _, d := range desktops {
+		id := vm.ID(d.Name())
+		if !d.IsDir() || id.Validate() != nil {
+			continue
+		}
+		incs, err := os.ReadDir(filepath.Join(root, d.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("list incarnations: %w", err)
+		}
+		if len(incs) == 0 {
+			if err := removeIfEmpty(filepath.Join(root, d.Name())); err != nil {
+				return nil, err
+			}
+		}
+		for _, i := range incs {
+			inc := vm.Incarnation(i.Name())
+			if i.IsDir() && inc.Validate() == nil && !p.knows(inc) {
+				found = append(found, p.layout(id, inc))
+			}
+		}
+	}
+	return found, nil
+}
+
+func (p *Provider) knows(inc vm.Incarnation) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.machines[inc]
+	return ok
+}
+
+// recoverOne adopts or removes an incarnation.
+func (p *Provider) recoverOne(ctx context.Context, l layout) (*Machine, error) {
+	log := p.cfg.Logger.With("desktop", l.id, "incarnation", l.inc)
+	j, err := readJournal(l)
+	var pr *proc.Process
+	if err == nil && j.Process != nil {
+		pr, err = proc.Open(*j.Process)
+	}
+	if err != nil || pr == nil || j.Phase != phaseRunning {
+		log.Info("removing what is left of a machine", "phase", j.Phase, "reason", err)
+		ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+		defer cancel()
+		if pr != nil {
+			defer pr.Close()
+		}
+		return nil, p.remove(ctx, l, pr, "reap/")
+	}
+	m := newMachine(p, l, j, pr)
+	m.adopted = true
+	m.attach(ctx)
+	if err := p.keep(m); err != nil {
+		m.release()
+		pr.Close()
+		return nil, err
+	}
+	log.Info("machine adopted", "pid", pr.Identity().PID)
+	return m, nil
+}
+
+// attach gives an adopted machine its network and monitor back, as far as they
+// can be had.
+func (m *Machine) attach(ctx context.Context) {
+	if m.j.Linked && m.p.cfg.Network != nil {
+		n, err := m.p.openNetwork(ctx, m.lay, m.j.Network)
+		if err != nil {
+			m.log.Error("network of an adopted machine not restored", "error", err)
+		}
+		m.net, m.netErr = n, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
+	defer cancel()
+	mon, err := qmp.Dial(ctx, m.lay.socket(qmpSocket), qmp.Config{})
+	if err != nil {
+		m.log.Warn("adopted machine does not answer yet", "error", err)
+		return
+	}
+	m.mon = mon
+}

@@ -1,0 +1,112 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/deskfork/deskfork/internal/x/atomicfile"
+	"github.com/deskfork/deskfork/internal/x/proc"
+)
+
+// remove takes away all of an incarnation, from any state that Create, Destroy
+// or an earlier remove was cut off in: processes first, the journal last.
+// known is the process of the journal, if it names one; the UUID finds it and
+// any other in any case. Idempotent.
+func (p *Provider) remove(ctx context.Context, l layout, known *proc.Process, trace string) error {
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"process", func() error { return killAll(ctx, l.uuid, known) }},
+		{"runtime", func() error { return os.RemoveAll(l.run) }},
+		{"cgroup", func() error { return p.removeCgroup(ctx, l) }},
+		{"files", func() error { return removeAllBut(l.dir, journalFile) }},
+		{"journal", func() error { return removeIfThere(l.file(journalFile)) }},
+		{"directory", func() error { return removeIfThere(l.dir) }},
+		{"desktop", func() error { return removeIfEmpty(filepath.Dir(l.dir)) }},
+	} {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("remove %s of incarnation %s: %w", step.name, l.inc, err)
+		}
+		p.cfg.Trace(trace + step.name)
+	}
+	return nil
+}
+
+// killAll ends every process with this UUID on its command line and waits.
+func killAll(ctx context.Context, uuid string, known *proc.Process) error {
+	found, err := proc.Find(uuid)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if known != nil {
+		errs = append(errs, known.Kill(ctx))
+	}
+	for _, pr := range found {
+		errs = append(errs, pr.Kill(ctx))
+		pr.Close()
+	}
+	return errors.Join(errs...)
+}
+
+// removeAllBut empties dir except for one file, so that the journal outlives
+// what it speaks of. A temporary journal goes with the rest.
+func removeAllBut(dir, keep string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		if e.Name() != keep {
+			errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	if len(errs) > 0 {
+		errs = append(errs, atomicfile.SyncDir(dir))
+	}
+	return errors.Join(errs...)
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeIfEmpty leaves the directory of a desktop that has other incarnations.
+func removeIfEmpty(dir string) error {
+	err := os.Remove(dir)
+	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) || errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// removeStrays takes away runtime directories and cgroups of incarnations that
+// are not kept.
+func (p *Provider) removeStrays(ctx context.Context, kept map[string]bool) error {
+	var errs []error
+	entries, err := os.ReadDir(p.socketsRoot())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		errs = append(errs, fmt.Errorf("look for stray sockets: %w", err))
+	}
+	for _, e := range entries {
+		if !kept[e.Name()] && !strings.HasPrefix(e.Name(), ".") {
+			errs = append(errs, os.RemoveAll(filepath.Join(p.socketsRoot(), e.Name())))
+		}
+	}
+	errs = append(errs, p.removeStrayCgroups(ctx, kept))
+	return errors.Join(errs...)
+}
