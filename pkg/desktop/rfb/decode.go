@@ -114,7 +114,7 @@ func (d *decoder) update() (u update, err error) {
 
 // pixels decodes a rectangle of the screen.
 func (d *decoder) pixels(r image.Rectangle, enc int32) error {
-	if !r.In(d.scr.bounds()) {
+	if !within(r, d.scr.bounds()) {
 		return refuse("rectangle", "%v outside the screen %v", r, d.scr.bounds())
 	}
 	switch enc {
@@ -126,6 +126,11 @@ func (d *decoder) pixels(r image.Rectangle, enc int32) error {
 		return d.readZRLE(r)
 	}
 	return refuse("rectangle", "encoding %d was not asked for", enc)
+}
+
+// within is r.In(s) that does not make an exception of empty rectangles.
+func within(r, s image.Rectangle) bool {
+	return r.Min.X >= s.Min.X && r.Min.Y >= s.Min.Y && r.Max.X <= s.Max.X && r.Max.Y <= s.Max.Y
 }
 
 // raw decodes a band of rows at a time, so that memory stays small.
@@ -151,15 +156,16 @@ func (d *decoder) copyRect(r image.Rectangle) error {
 	if _, err := io.ReadFull(d.r, h[:]); err != nil {
 		return fmt.Errorf("read copyrect: %w", err)
 	}
-	from := r.Sub(r.Min).Add(image.Pt(int(binary.BigEndian.Uint16(h[0:])), int(binary.BigEndian.Uint16(h[2:]))))
-	if !from.In(d.scr.bounds()) {
+	at := image.Pt(int(binary.BigEndian.Uint16(h[0:])), int(binary.BigEndian.Uint16(h[2:])))
+	from := image.Rectangle{Min: at, Max: at.Add(r.Size())}
+	if !within(from, d.scr.bounds()) {
 		return refuse("copyrect", "source %v outside the screen %v", from, d.scr.bounds())
 	}
 	stride := 4 * r.Dx()
 	p := d.scratch(stride * r.Dy())
 	for y := range r.Dy() {
-		at := d.scr.img.PixOffset(from.Min.X, from.Min.Y+y)
-		copy(p[y*stride:], d.scr.img.Pix[at:at+stride])
+		i := d.scr.img.PixOffset(from.Min.X, from.Min.Y+y)
+		copy(p[y*stride:], d.scr.img.Pix[i:i+stride])
 	}
 	d.scr.blit(r, p)
 	return nil

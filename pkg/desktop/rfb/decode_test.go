@@ -174,6 +174,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"pseudo-encoding nobody asked for", update(rect(0, 0, 1, 1, -999))},
 		{"rectangle right of the screen", update(rect(3, 0, 2, 1, 0, red, red))},
 		{"rectangle below the screen", update(rect(0, 2, 1, 1, 0, red))},
+		{"empty rectangle outside the screen", update(rect(999, 0, 0, 1, 1, []byte{0, 0, 0, 0}))},
 		{"copy from outside", update(rect(0, 0, 2, 1, 1, []byte{0, 3, 0, 0}))},
 		{"screen of no size", update(rect(0, 0, 0, 5, -223))},
 		{"screen too wide", update(rect(0, 0, 17000, 1, -223))},
