@@ -108,30 +108,17 @@ func (r *run) first(ctx context.Context) error {
 			}
 		})
 	}
-	collected := make(chan error, 1)
-	work.Go(func() { collected <- r.collect(p.Streams) })
+	work.Go(func() { tooMuch = r.collect(p.Streams, p.Cancel) })
 	var res guest.ExecRunResult
-	answer := make(chan error, 1)
-	work.Go(func() { answer <- await(ctx, p, guest.OpExecRun, &res) })
-	select {
-	case err = <-answer:
-		tooMuch = <-collected
-	case tooMuch = <-collected:
-		if isRefusal(tooMuch) {
-			p.Cancel()
-			work.Wait()
-			return errors.Join(tooMuch, r.x.Signal(ctx, r.params.Spec.ID, "KILL"))
-		}
-		err = <-answer
-	}
+	err = await(ctx, p, guest.OpExecRun, &res)
 	work.Wait()
 	switch {
+	case isRefusal(tooMuch):
+		return tooMuch
 	case err != nil && inErr != nil && !errors.Is(inErr, ErrLinkLost) && ctx.Err() == nil:
 		return fmt.Errorf("read standard input: %w", inErr)
 	case err != nil:
 		return err
-	case isRefusal(tooMuch):
-		return tooMuch
 	}
 	r.status = res.Status
 	r.out.b.Write(res.Stdout)
@@ -141,22 +128,22 @@ func (r *run) first(ctx context.Context) error {
 
 func isRefusal(err error) bool { return errors.Is(err, &guest.Error{Code: guest.CodeInvalid}) }
 
-// collect reads both outputs to their ends.
-func (r *run) collect(streams []*mux.Stream) error {
+// collect reads both outputs to their ends. It calls refuse as soon as one is
+// too long, which must end the other.
+func (r *run) collect(streams []*mux.Stream, refuse func()) error {
 	var work sync.WaitGroup
 	var outErr, errErr error
+	drain := func(to io.Writer, from *mux.Stream) error {
+		_, err := io.Copy(to, onlyReader{from})
+		if isRefusal(err) {
+			refuse()
+		}
+		return err
+	}
 	work.Go(func() { outErr = drain(&r.out, streams[0]) })
 	work.Go(func() { errErr = drain(&r.err, streams[1]) })
 	work.Wait()
 	return errors.Join(outErr, errErr)
-}
-
-func drain(to io.Writer, from *mux.Stream) error {
-	_, err := io.Copy(to, onlyReader{from})
-	if isRefusal(err) {
-		return errors.Join(err, from.CloseRead()) // the other output must not wait for this one
-	}
-	return err
 }
 
 // again takes up a program whose connection was lost.
@@ -175,7 +162,11 @@ func (r *run) again(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() { a.Close() })
 	defer stop()
-	if err := r.collect(a.streams); err != nil {
+	refuse := func() {
+		a.Close()
+		_ = r.x.Signal(ctx, r.params.Spec.ID, "KILL") // it may have ended
+	}
+	if err := r.collect(a.streams, refuse); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

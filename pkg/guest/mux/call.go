@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/guest"
@@ -15,9 +16,11 @@ import (
 type Pending struct {
 	Streams []*Stream
 
-	s  *Session
-	id uint64
-	ch chan envelope
+	s       *Session
+	id      uint64
+	ch      chan envelope
+	given   sync.Once
+	givenUp chan struct{} // closed by Cancel
 }
 
 // Open sends the request op with n streams. The deadline of ctx travels with
@@ -55,7 +58,7 @@ func (s *Session) register(e *envelope, n int) (*Pending, error) {
 	}
 	s.lastID++
 	e.ID = s.lastID
-	p := &Pending{s: s, id: e.ID, ch: make(chan envelope, 1)}
+	p := &Pending{s: s, id: e.ID, ch: make(chan envelope, 1), givenUp: make(chan struct{})}
 	for range n {
 		s.lastStr++
 		st := newStream(s, s.lastStr)
@@ -82,6 +85,11 @@ func (p *Pending) Wait(ctx context.Context, out any) error {
 		p.s.mu.Lock()
 		defer p.s.mu.Unlock()
 		return fmt.Errorf("%w: %w", ErrLinkLost, p.s.err)
+	case <-p.givenUp:
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return context.Canceled
 	case <-ctx.Done():
 		p.Cancel()
 		return context.Cause(ctx)
@@ -101,8 +109,12 @@ func (p *Pending) finish(e envelope, out any) error {
 	return nil
 }
 
-// Cancel gives the call up: the guest is told, its streams are reset.
-func (p *Pending) Cancel() {
+// Cancel gives the call up: the guest is told, its streams are reset, Wait
+// returns. After the answer it only resets the streams.
+func (p *Pending) Cancel() { p.given.Do(p.cancel) }
+
+func (p *Pending) cancel() {
+	close(p.givenUp)
 	p.drop()
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
