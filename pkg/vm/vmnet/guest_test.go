@@ -57,6 +57,7 @@ type fakeGuest struct {
 	conn  *net.UnixConn
 	to    *net.UnixAddr
 	unplg func()
+	power sync.RWMutex // held for writing while paused
 }
 
 // boot starts a guest with the static address that DHCP would give it.
@@ -96,8 +97,10 @@ func (g *fakeGuest) run(queue *channel.Endpoint) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for pkt := queue.ReadContext(ctx); pkt != nil; pkt = queue.ReadContext(ctx) {
+			g.power.RLock()
 			v := pkt.ToView()
 			_, _ = g.conn.WriteToUnix(v.AsSlice(), g.to)
+			g.power.RUnlock()
 			v.Release()
 			pkt.DecRef()
 		}
@@ -105,6 +108,8 @@ func (g *fakeGuest) run(queue *channel.Endpoint) {
 	wg.Go(func() {
 		buf := make([]byte, 128<<10)
 		for {
+			g.power.RLock()
+			g.power.RUnlock() //nolint:staticcheck // the critical section is the wait
 			n, err := g.conn.Read(buf)
 			if err != nil {
 				return
@@ -122,6 +127,15 @@ func (g *fakeGuest) run(queue *channel.Endpoint) {
 		g.stack.Destroy()
 	})
 	g.tb.Cleanup(g.unplg)
+}
+
+// pause stops the guest from taking frames until the returned function is
+// called or the test ends.
+func (g *fakeGuest) pause() (resume func()) {
+	g.power.Lock()
+	resume = sync.OnceFunc(g.power.Unlock)
+	g.tb.Cleanup(resume)
+	return resume
 }
 
 func (g *fakeGuest) full(addr string) tcpip.FullAddress {

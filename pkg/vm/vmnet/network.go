@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/containers/gvisor-tap-vsock/pkg/services/dhcp"
 	"github.com/containers/gvisor-tap-vsock/pkg/tap"
@@ -21,6 +22,9 @@ import (
 	"github.com/deskfork/deskfork/pkg/vm/vmnet/dns"
 	"github.com/deskfork/deskfork/pkg/vm/vmnet/policy"
 )
+
+// drainEvery is how often Close ends what has begun since it looked.
+const drainEvery = 20 * time.Millisecond
 
 // Network is the private network of one machine. New binds its end of the
 // cable, Start brings it to life, Close ends it. All methods may be called from
@@ -189,10 +193,7 @@ func (n *Network) Close() error {
 	defer close(n.done)
 	n.cancel()
 	err := n.link.Close()
-	if s != nil {
-		s.Close() // ends endpoints that a goroutine of ours may wait for
-	}
-	n.wg.Wait()
+	n.drain(s)
 	if s != nil {
 		s.Destroy()
 	}
@@ -200,6 +201,28 @@ func (n *Network) Close() error {
 		return fmt.Errorf("close network link: %w", err)
 	}
 	return nil
+}
+
+// drain waits for all goroutines. Some wait for an endpoint, which may have been
+// made after the last look (a handshake in progress), so it looks again.
+func (n *Network) drain(s *stack.Stack) {
+	ended := make(chan struct{})
+	go func() {
+		n.wg.Wait()
+		close(ended)
+	}()
+	again := time.NewTicker(drainEvery)
+	defer again.Stop()
+	for {
+		if s != nil {
+			s.Close()
+		}
+		select {
+		case <-ended:
+			return
+		case <-again.C:
+		}
+	}
 }
 
 // nowhere is the Dialer of a network without egress.

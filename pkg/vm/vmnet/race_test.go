@@ -1,0 +1,5 @@
+//go:build race
+
+package vmnet_test
+
+const raceEnabled = true
