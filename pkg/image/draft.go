@@ -83,10 +83,10 @@ func (d *Draft) Digest(ctx context.Context, m Manifest) (Manifest, error) {
 }
 
 // Seal makes the draft the image m, as returned by Digest, and points m's name and tag at
-// it. When the store holds a sound image of that digest already, that one stays, only the
-// tag moves, and its manifest is returned; a corrupt one is replaced. After an error the
-// store is as before and the draft can still be aborted.
-func (d *Draft) Seal(m Manifest) (Manifest, error) {
+// it. When the store holds an image of that digest already and Verify finds it sound, that
+// one stays, only the tag moves, and its manifest is returned; a corrupt one is replaced.
+// After an error the store is as before and the draft can still be aborted.
+func (d *Draft) Seal(ctx context.Context, m Manifest) (Manifest, error) {
 	if err := m.Validate(); err != nil {
 		return m, fmt.Errorf("seal image: %w", err)
 	}
@@ -108,14 +108,15 @@ func (d *Draft) Seal(m Manifest) (Manifest, error) {
 		return m, err
 	}
 	defer l.unlock()
-	old, err := d.store.Get(m.Digest)
-	if err == nil {
-		return old, errors.Join(d.store.writeTag(m.Reference(), m.Digest), d.Abort())
-	}
-	if errors.Is(err, ErrCorrupt) {
+	switch err := d.store.Verify(ctx, m.Digest); {
+	case err == nil:
+		return d.giveWay(m)
+	case errors.Is(err, ErrCorrupt):
 		if err := d.displace(m.Digest); err != nil {
 			return m, fmt.Errorf("seal image: %w", err)
 		}
+	case !errors.Is(err, ErrNotFound):
+		return m, fmt.Errorf("seal image: %w", err)
 	}
 	// The lock file goes last; from here to the rename the store's lock keeps others out.
 	if err := os.Remove(d.Path(draftLock)); err != nil {
@@ -127,6 +128,15 @@ func (d *Draft) Seal(m Manifest) (Manifest, error) {
 	d.lock.unlock()
 	d.dir = ""
 	return m, errors.Join(syncPath(d.store.dir), d.store.writeTag(m.Reference(), m.Digest))
+}
+
+// giveWay tags the store's own image of m's digest and ends the draft.
+func (d *Draft) giveWay(m Manifest) (Manifest, error) {
+	old, err := d.store.Get(m.Digest)
+	if err != nil {
+		return m, fmt.Errorf("seal image: %w", err)
+	}
+	return old, errors.Join(d.store.writeTag(m.Reference(), m.Digest), d.Abort())
 }
 
 // displace moves a corrupt image out of the way and into this draft's trash.

@@ -169,10 +169,10 @@ func (r *run) digest(ctx context.Context) error {
 	return err
 }
 
-func (r *run) seal(context.Context) error {
+func (r *run) seal(ctx context.Context) error {
 	r.manifest.Created = time.Now().UTC().Truncate(time.Second)
 	r.manifest.Build.Seconds = time.Since(r.began).Round(time.Second / 10).Seconds()
-	m, err := r.draft.Seal(r.manifest)
+	m, err := r.draft.Seal(ctx, r.manifest)
 	r.manifest = m
 	return err
 }

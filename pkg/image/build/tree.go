@@ -43,7 +43,7 @@ func emptied(dir string) bool {
 // has, without what is in emptied directories and without links from / to boot files.
 func parseTree(data []byte) ([]node, error) {
 	fields := bytes.Split(data, []byte{0})
-	if len(fields)%nodeFields != 1 || len(fields[len(fields)-1]) != 0 {
+	if len(fields) == 1 || len(fields)%nodeFields != 1 || len(fields[len(fields)-1]) != 0 {
 		return nil, fmt.Errorf("parse tree: %d fields are no whole number of files", len(fields)-1)
 	}
 	var nodes []node
