@@ -2,23 +2,631 @@ package host_test
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/host/admission"
+	"github.com/deskfork/deskfork/internal/host/boot"
+	"github.com/deskfork/deskfork/internal/host/event"
 	"github.com/deskfork/deskfork/internal/host/hosttest"
+	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/guest"
+	"github.com/deskfork/deskfork/pkg/guest/guesttest"
+	"github.com/deskfork/deskfork/pkg/vm"
 )
 
-func TestSlice(t *testing.T) {
-	f := hosttest.New(t)
-	d := f.Create(api.CreateDesktop{Name: "one", Env: map[string]string{"A": "b"}})
-	if d.State != api.StateReady || len(d.Stages) != 6 {
-		t.Fatalf("desktop is %+v", d)
+const project = hosttest.Project
+
+// patient bounds a test's waits; nothing in memory takes that long.
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// hasty makes stages give up soon.
+func hasty(limits boot.Limits) func(*host.Config) {
+	return func(c *host.Config) {
+		d := boot.DefaultLimits()
+		for _, p := range []struct{ to, from *time.Duration }{
+			{&d.Machine, &limits.Machine}, {&d.Link, &limits.Link}, {&d.Handshake, &limits.Handshake},
+			{&d.Session, &limits.Session}, {&d.Drawn, &limits.Drawn},
+		} {
+			if *p.from != 0 {
+				*p.to = *p.from
+			}
+		}
+		c.Limits = d
 	}
-	res, err := f.Host.Exec(context.Background(), hosttest.Project, "one", api.Exec{Shell: "echo $A; exit 3"}, "")
+}
+
+// problem is err as an API error.
+func problem(t *testing.T, err error) *api.Error {
+	t.Helper()
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		t.Fatalf("error is %v (%T), want an *api.Error", err, err)
+	}
+	return e
+}
+
+func TestLifeCycle(t *testing.T) {
+	hosttest.NoLeaks(t)
+	f := hosttest.New(t)
+	ctx := patient(t)
+	sub := f.Host.Events().Subscribe(event.Filter{Project: project}, f.Host.Events().Last())
+	d := f.Create(api.CreateDesktop{Name: "one", Env: map[string]string{"GREETING": "salve"}, Labels: map[string]string{"a": "b"}})
+	var stages []api.Stage
+	for _, s := range d.Stages {
+		stages = append(stages, s.Stage)
+	}
+	want := []api.Stage{
+		api.StageAdmission, api.StageMachine, api.StageLink, api.StageHandshake, api.StageSession, api.StageDrawn,
+	}
+	if diff := cmp.Diff(want, stages); diff != "" {
+		t.Errorf("stages (-want +got):\n%s", diff)
+	}
+	res, err := f.Host.Exec(ctx, project, "one", api.Exec{Shell: "echo $GREETING; exit 3"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(res.Stdout) != "b\n" || res.ExitCode != 3 {
+	if string(res.Stdout) != "salve\n" || res.ExitCode != 3 {
 		t.Errorf("exec answered %q, %d", res.Stdout, res.ExitCode)
+	}
+	kernel := f.Machine(d.ID).Guest.Kernel.State()
+	if len(kernel.Mounts) != 1 || len(kernel.Entropy) == 0 {
+		t.Errorf("handshake did %+v", kernel)
+	}
+	if err := f.Host.Delete(ctx, project, "one"); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(f.Provider.Machines()); n != 0 {
+		t.Errorf("%d machines are left", n)
+	}
+	if err := f.Host.Delete(ctx, project, d.ID); err != nil {
+		t.Errorf("second delete: %v", err)
+	}
+	if err := f.Host.Delete(ctx, project, "never"); problem(t, err).Code != api.CodeNotFound {
+		t.Errorf("delete of what never was: %v", err)
+	}
+	_, err = f.Host.Desktop(ctx, project, d.ID)
+	if e := problem(t, err); e.Code != api.CodeNotFound || !strings.Contains(e.Hint, "deleted at") {
+		t.Errorf("a deleted desktop answers %+v", e)
+	}
+	var types []string
+	for len(types) == 0 || types[len(types)-1] != event.TypeDeleted {
+		e, err := sub.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		types = append(types, e.Type)
+	}
+	wantTypes := slices.Concat([]string{event.TypeCreated}, slices.Repeat([]string{event.TypeStage}, 5), []string{event.TypeReady, event.TypeDeleted})
+	if diff := cmp.Diff(wantTypes, types); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestNames(t *testing.T) {
+	f := hosttest.New(t)
+	ctx := patient(t)
+	first := f.Create(api.CreateDesktop{Name: "same"})
+	_, err := f.Host.Create(ctx, project, api.CreateDesktop{Image: "test", Name: "same"}, "")
+	if e := problem(t, faulted(err)); e.Code != api.CodeConflict || e.Hint == "" {
+		t.Errorf("a taken name answers %+v", e)
+	}
+	other, err := f.Host.Create(ctx, "other", api.CreateDesktop{Image: "test", Name: "same"}, "")
+	if err != nil {
+		t.Fatalf("the same name in another project: %v", err)
+	}
+	if _, err := f.Host.Desktop(ctx, project, other.ID); problem(t, err).Code != api.CodeNotFound {
+		t.Error("a desktop is seen from another project")
+	}
+	if err := f.Host.Delete(ctx, project, "same"); err != nil {
+		t.Fatal(err)
+	}
+	again := f.Create(api.CreateDesktop{Name: "same"})
+	if again.ID == first.ID || again.Incarnation == first.Incarnation {
+		t.Error("an id was used twice")
+	}
+	if len(again.ID) > 12 || len(again.Incarnation) > 12 {
+		t.Errorf("ids %q, %q are longer than 12", again.ID, again.Incarnation)
+	}
+}
+
+func TestIdempotency(t *testing.T) {
+	f := hosttest.New(t)
+	ctx := patient(t)
+	req := api.CreateDesktop{Image: "test", Name: "one"}
+	var mu sync.Mutex
+	ids := map[string]int{}
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			d, err := f.Host.Create(ctx, project, req, "key-1")
+			if err != nil {
+				t.Errorf("create: %v", err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ids[d.ID]++
+		})
+	}
+	all.Wait()
+	if len(ids) != 1 {
+		t.Errorf("one key made %v", ids)
+	}
+	req.Name = "two"
+	_, err := f.Host.Create(ctx, project, req, "key-1")
+	if e := problem(t, faulted(err)); e.Code != api.CodeConflict {
+		t.Errorf("another body under the key answers %+v", e)
+	}
+	if _, err := f.Host.Create(ctx, "other", req, "key-1"); err != nil {
+		t.Errorf("the key in another project: %v", err)
+	}
+	_, err = f.Host.Create(ctx, project, req, strings.Repeat("k", 129))
+	if problem(t, err).Code != api.CodeInvalid {
+		t.Errorf("a long key answers %v", err)
+	}
+	f.Stop()
+	f.Start()
+	req.Name = "one"
+	d, err := f.Host.Create(ctx, project, req, "key-1")
+	if err != nil || ids[d.ID] == 0 {
+		t.Errorf("after a restart the key made %q, %v", d.ID, err)
+	}
+}
+
+func TestRefusedCreateLeavesKeyUnused(t *testing.T) {
+	f := hosttest.New(t)
+	ctx := patient(t)
+	f.SetFree(admission.Usage{MemoryAvailable: 1 << 30, DiskAvailable: 100 << 30})
+	req := api.CreateDesktop{Image: "test"}
+	_, err := f.Host.Create(ctx, project, req, "k")
+	e := problem(t, faulted(err))
+	if e.Code != api.CodeNoCapacity || e.Stage != string(api.StageAdmission) {
+		t.Fatalf("refusal is %+v", e)
+	}
+	for _, number := range []string{"2304", "2048", "256", "1024", "512"} {
+		if !strings.Contains(e.Detail, number) {
+			t.Errorf("the refusal %q does not say %s", e.Detail, number)
+		}
+	}
+	f.SetFree(admission.Usage{MemoryAvailable: 20 << 30, DiskAvailable: 100 << 30})
+	if _, err := f.Host.Create(ctx, project, req, "k"); err != nil {
+		t.Errorf("the same key later: %v", err)
+	}
+}
+
+func TestExecKey(t *testing.T) {
+	f := hosttest.New(t)
+	ctx := patient(t)
+	f.Create(api.CreateDesktop{Name: "one"})
+	file := filepath.Join(t.TempDir(), "count")
+	req := api.Exec{Argv: []string{"sh", "-c", "echo x >> " + file}}
+	for range 3 {
+		if _, err := f.Host.StartExec(ctx, project, "one", req, "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := f.Host.Guest(ctx, project, "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := list.Execs.List(ctx)
+	if err != nil || len(all) != 1 {
+		t.Errorf("one key started %d programs, %v", len(all), err)
+	}
+	req.Dir = "/"
+	_, err = f.Host.StartExec(ctx, project, "one", req, "k")
+	if problem(t, faulted(err)).Code != api.CodeConflict {
+		t.Errorf("another program under the key answers %v", err)
+	}
+}
+
+func TestStageFailures(t *testing.T) {
+	soon := 300 * time.Millisecond
+	tests := []struct {
+		name   string
+		limits boot.Limits
+		create func(context.Context, vm.Spec) error
+		guest  guesttest.Config
+		blank  bool
+		after  func(*hosttest.Machine)
+		stage  api.Stage
+		code   api.Code
+		says   string // in the detail
+		log    string
+	}{
+		{
+			name: "hypervisor dies at start",
+			create: func(context.Context, vm.Spec) error {
+				return &vm.ExitError{Stage: "start", Status: "exit status 1", Stderr: "no such device"}
+			},
+			stage: "start", code: api.CodeMachineFailed, says: "exit status 1", log: "no such device",
+		},
+		{
+			name:   "provider hangs",
+			limits: boot.Limits{Machine: soon},
+			create: func(ctx context.Context, _ vm.Spec) error { <-ctx.Done(); return ctx.Err() },
+			stage:  api.StageMachine, code: api.CodeMachineFailed, says: "not reached within 300ms",
+		},
+		{
+			name:   "disk full",
+			create: func(context.Context, vm.Spec) error { return &vm.StageError{Stage: "system-disk", Err: vm.ErrNoSpace} },
+			stage:  "system-disk", code: api.CodeNoSpace,
+		},
+		{
+			name:  "no session",
+			guest: guesttest.Config{NoDesktop: true}, limits: boot.Limits{Session: soon},
+			stage: api.StageSession, code: api.CodeGuestFailed, says: "the helper in the X session has not answered", log: "login:",
+		},
+		{
+			name: "blank screen", blank: true, limits: boot.Limits{Drawn: soon},
+			stage: api.StageDrawn, code: api.CodeGuestFailed, says: "the screen is blank", log: "login:",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			hosttest.NoLeaks(t)
+			f := hosttest.New(t, hasty(tt.limits))
+			f.Provider.OnCreate(tt.create)
+			f.Provider.GuestOf(func(vm.Spec) guesttest.Config { return tt.guest })
+			if tt.blank {
+				f.Screen.Blank()
+			}
+			ctx := patient(t)
+			d, err := f.Host.Create(ctx, project, api.CreateDesktop{Image: "test"}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = f.Host.Wait(ctx, project, d.ID, api.StageDrawn)
+			e := problem(t, err)
+			if e.Code != tt.code || e.Stage != string(tt.stage) {
+				t.Errorf("failure is %s at %q, want %s at %q: %s", e.Code, e.Stage, tt.code, tt.stage, e.Detail)
+			}
+			if !strings.Contains(e.Detail, tt.says) || !strings.Contains(e.Log, tt.log) {
+				t.Errorf("failure says %q with log %q", e.Detail, e.Log)
+			}
+			v, err := f.Host.Desktop(ctx, project, d.ID)
+			if err != nil || v.State != api.StateFailed {
+				t.Errorf("desktop is %s, %v", v.State, err)
+			}
+			if err := f.Host.Delete(ctx, project, d.ID); err != nil {
+				t.Errorf("delete: %v", err)
+			}
+			if n := len(f.Provider.Machines()); n != 0 {
+				t.Errorf("%d machines left", n)
+			}
+		})
+	}
+}
+
+func TestDeleteDuringStart(t *testing.T) {
+	tests := []struct {
+		name   string
+		create func(context.Context, vm.Spec) error
+		guest  guesttest.Config
+		until  api.Stage
+	}{
+		{"in the provider", func(ctx context.Context, _ vm.Spec) error { <-ctx.Done(); return ctx.Err() }, guesttest.Config{}, api.StageAdmission},
+		{"without a session", nil, guesttest.Config{NoDesktop: true}, api.StageHandshake},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			hosttest.NoLeaks(t)
+			f := hosttest.New(t)
+			f.Provider.OnCreate(tt.create)
+			f.Provider.GuestOf(func(vm.Spec) guesttest.Config { return tt.guest })
+			ctx := patient(t)
+			d, err := f.Host.Create(ctx, project, api.CreateDesktop{Image: "test", Name: "one"}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Host.Wait(ctx, project, d.ID, tt.until); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Host.Delete(ctx, project, d.ID); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(f.Provider.Machines()); n != 0 {
+				t.Errorf("%d machines left", n)
+			}
+			list, err := f.Host.Desktops(ctx, project, host.ListFilter{})
+			if err != nil || len(list) != 0 {
+				t.Errorf("%d desktops listed, %v", len(list), err)
+			}
+		})
+	}
+}
+
+func TestStuckDesktopHoldsUpNoOther(t *testing.T) {
+	f := hosttest.New(t)
+	ctx := patient(t)
+	release := make(chan struct{})
+	var once sync.Once
+	t.Cleanup(func() { once.Do(func() { close(release) }) })
+	f.Provider.OnCreate(func(_ context.Context, s vm.Spec) error {
+		if s.Shape.Name == "large" {
+			<-release // deaf to its context, as a bad provider is
+			return errors.New("too late")
+		}
+		return nil
+	})
+	stuck, err := f.Host.Create(ctx, project, api.CreateDesktop{Image: "test", Name: "stuck", Shape: "large"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Create(api.CreateDesktop{Name: "free"})
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	err = f.Host.Delete(short, project, stuck.ID)
+	if e := problem(t, err); e.Code != api.CodeDeadline {
+		t.Errorf("delete of a stuck desktop answers %+v", e)
+	}
+	if err := f.Host.Delete(ctx, project, "free"); err != nil {
+		t.Errorf("delete of the other: %v", err)
+	}
+	once.Do(func() { close(release) })
+	if err := f.Host.Delete(ctx, project, stuck.ID); err != nil {
+		t.Errorf("delete once it is free: %v", err)
+	}
+}
+
+func TestEndOfMachine(t *testing.T) {
+	tests := []struct {
+		name  string
+		err   error
+		state api.DesktopState
+	}{
+		{"guest switches itself off", vm.ErrGuestShutdown, api.StateStopped},
+		{"crash", &vm.ExitError{Stage: "run", Status: "signal: killed", Stderr: "out of memory"}, api.StateFailed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			hosttest.NoLeaks(t)
+			f := hosttest.New(t)
+			ctx := patient(t)
+			d := f.Create(api.CreateDesktop{Name: "one"})
+			f.Machine(d.ID).End(tt.err)
+			v := until(t, f, d.ID, func(v api.Desktop) bool { return v.State != api.StateReady })
+			if v.State != tt.state {
+				t.Errorf("state is %s, want %s", v.State, tt.state)
+			}
+			if tt.state == api.StateFailed && (v.Failure == nil || v.Failure.Log != "out of memory" || v.Failure.Code != api.CodeMachineFailed) {
+				t.Errorf("failure is %+v", v.Failure)
+			}
+			_, err := f.Host.Exec(ctx, project, d.ID, api.Exec{Shell: "true"}, "")
+			if problem(t, err).Code != api.CodePrecondition {
+				t.Errorf("exec answers %v", err)
+			}
+			var log strings.Builder
+			if err := f.Host.Logs(ctx, project, d.ID, host.LogRequest{Source: host.LogSerial, Lines: 1}, &log); err != nil || log.String() != "login:\n" {
+				t.Errorf("log is %q, %v", log.String(), err)
+			}
+			if err := f.Host.Delete(ctx, project, d.ID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// until waits for a state by the desktop's events.
+func until(t *testing.T, f *hosttest.Fixture, id string, ok func(api.Desktop) bool) api.Desktop {
+	t.Helper()
+	ctx := patient(t)
+	sub := f.Host.Events().Subscribe(event.Filter{Desktop: id}, 1)
+	for {
+		v, err := f.Host.Desktop(ctx, project, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok(v) {
+			return v
+		}
+		if _, err := sub.Next(ctx); err != nil {
+			t.Fatalf("wait for desktop: %v; it is %+v", err, v)
+		}
+	}
+}
+
+func TestFailedRemovalIsTriedAgain(t *testing.T) {
+	f := hosttest.New(t)
+	ctx := patient(t)
+	d := f.Create(api.CreateDesktop{Name: "one"})
+	var mu sync.Mutex
+	left := 1
+	f.Machine(d.ID).OnDestroy(func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if left--; left >= 0 {
+			return errors.New("the directory is busy")
+		}
+		return nil
+	})
+	err := f.Host.Delete(ctx, project, d.ID)
+	if e := problem(t, err); !strings.Contains(e.Detail, "busy") || e.Stage != "delete" {
+		t.Errorf("a failed removal answers %+v", e)
+	}
+	if err := f.Host.Delete(ctx, project, d.ID); err != nil {
+		t.Errorf("the next attempt: %v", err)
+	}
+}
+
+func TestRestart(t *testing.T) {
+	hosttest.NoLeaks(t)
+	f := hosttest.New(t)
+	ctx := patient(t)
+	kept := f.Create(api.CreateDesktop{Name: "kept", Env: map[string]string{"A": "kept"}})
+	lost := f.Create(api.CreateDesktop{Name: "lost"})
+	going := f.Create(api.CreateDesktop{Name: "going"})
+	st, err := f.Host.StartExec(ctx, project, "kept", api.Exec{Argv: []string{"sleep", "600"}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A deletion that the host does not live to finish.
+	f.Machine(going.ID).OnDestroy(func() error { return errors.New("not yet") })
+	if err := f.Host.Delete(ctx, project, going.ID); err == nil {
+		t.Fatal("the deletion did not fail")
+	}
+	stray := f.Machine(lost.ID)
+	f.Stop()
+
+	f.Machine(going.ID).OnDestroy(nil)
+	stray.End(nil)
+	orphan, err := f.Provider.Create(ctx, vm.Spec{
+		ID: "dorphan", Incarnation: "iorphan", Shape: vm.Shapes()[0], Width: 800, Height: 600, Network: vm.NetworkOpen,
+		System: vm.Disk{SizeMiB: 1}, Workspace: vm.Disk{SizeMiB: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Start()
+
+	v, err := f.Host.Wait(ctx, project, "kept", api.StageDrawn)
+	if err != nil || !v.Adopted || v.State != api.StateReady || v.Incarnation != kept.Incarnation {
+		t.Fatalf("kept desktop is %+v, %v", v, err)
+	}
+	res, err := f.Host.Exec(ctx, project, "kept", api.Exec{Shell: "echo $A"}, "")
+	if err != nil || string(res.Stdout) != "kept\n" {
+		t.Errorf("exec answers %q, %v", res.Stdout, err)
+	}
+	l, err := f.Host.Guest(ctx, project, "kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := l.Execs.Status(ctx, guest.ExecID(st.ID)); err != nil || !got.Running {
+		t.Errorf("the program is %+v, %v", got, err)
+	}
+	v = until(t, f, lost.ID, func(v api.Desktop) bool { return v.State == api.StateFailed })
+	if v.Failure == nil || v.Failure.Code != api.CodeMachineFailed {
+		t.Errorf("lost desktop's failure is %+v", v.Failure)
+	}
+	if err := f.Host.Delete(ctx, project, going.ID); err != nil {
+		t.Errorf("the deletion is not finished: %v", err)
+	}
+	select {
+	case <-orphan.Done():
+	default:
+		t.Error("a machine without a desktop still runs")
+	}
+	if n := len(f.Provider.Machines()); n != 1 {
+		t.Errorf("%d machines are left, want 1", n)
+	}
+}
+
+func TestFirstToken(t *testing.T) {
+	f := hosttest.New(t)
+	ctx := patient(t)
+	path, err := f.Host.FirstToken(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, filepath.Join(f.Config.DataDir, host.DatabaseName)} {
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm() != fs.FileMode(0o600) {
+			t.Errorf("mode of %s is %v, %v", name, info.Mode(), err)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := strings.TrimSpace(string(text))
+	p, err := f.Host.Authenticate(ctx, secret)
+	if err != nil || !p.Can(token.ScopeAdmin) || p.Project != host.DefaultProject {
+		t.Errorf("principal is %+v, %v", p, err)
+	}
+	if _, err := f.Host.FirstToken(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(path); err != nil || string(again) != string(text) {
+		t.Errorf("the file changed: %v", err)
+	}
+	db, err := os.ReadFile(filepath.Join(f.Config.DataDir, host.DatabaseName))
+	if err != nil || strings.Contains(string(db), secret) {
+		t.Errorf("the database holds the token in the clear (%v)", err)
+	}
+	if err := f.Host.DeleteToken(ctx, p.TokenID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Host.Authenticate(ctx, secret); problem(t, err).Code != api.CodeUnauthorized {
+		t.Errorf("a revoked token answers %v", err)
+	}
+	if _, err := f.Host.FirstToken(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(path); err != nil || string(again) == string(text) {
+		t.Errorf("the file still holds a revoked token: %v", err)
+	}
+}
+
+func TestImageInUse(t *testing.T) {
+	f := hosttest.New(t)
+	ctx := patient(t)
+	d := f.Create(api.CreateDesktop{Name: "one"})
+	img, err := f.Host.Image(ctx, "test")
+	if err != nil || img.InUse != 1 {
+		t.Errorf("image is %+v, %v", img, err)
+	}
+	err = f.Host.RemoveImage(ctx, "test")
+	if e := problem(t, faulted(err)); e.Code != api.CodeConflict || !strings.Contains(e.Detail, d.ID) {
+		t.Errorf("removal of an image in use answers %+v", e)
+	}
+	if err := f.Host.Delete(ctx, project, "one"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Host.RemoveImage(ctx, "test"); err != nil {
+		t.Errorf("removal: %v", err)
+	}
+	_, err = f.Host.Create(ctx, project, api.CreateDesktop{Image: "test"}, "")
+	if e := problem(t, faulted(err)); e.Code != api.CodeNotFound || e.Hint == "" {
+		t.Errorf("create from an unknown image answers %+v", e)
+	}
+}
+
+func TestCreateValidation(t *testing.T) {
+	f := hosttest.New(t)
+	ctx := patient(t)
+	_, err := f.Host.Create(ctx, project, api.CreateDesktop{
+		Image: "test", Labels: map[string]string{"bad key": "x", "k": "a\nb"}, Env: map[string]string{"1A": "x", "B": "a\x00"},
+	}, "")
+	e := problem(t, err)
+	var places []string
+	for _, fe := range e.Errors {
+		places = append(places, fe.Location)
+	}
+	slices.Sort(places)
+	want := []string{"body.env.1A", "body.env.B", "body.labels.bad key", "body.labels.k"}
+	if diff := cmp.Diff(want, places); e.Code != api.CodeInvalid || diff != "" {
+		t.Errorf("faults (-want +got):\n%s", diff)
+	}
+}
+
+func TestLease(t *testing.T) {
+	f := hosttest.New(t)
+	ctx := patient(t)
+	f.Create(api.CreateDesktop{Name: "one"})
+	for epoch, want := range map[uint64]api.Code{0: "", 1: "", 2: api.CodeControlHeld} {
+		_, err := f.Host.Control(ctx, project, "one", host.Holder{Name: "me", Epoch: epoch})
+		var got api.Code
+		if err != nil {
+			got = problem(t, err).Code
+		}
+		if got != want {
+			t.Errorf("epoch %d answers %q, want %q", epoch, got, want)
+		}
 	}
 }
