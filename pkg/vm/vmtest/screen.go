@@ -1,0 +1,85 @@
+package vmtest
+
+import (
+	"image"
+	"image/color"
+	"image/draw"
+	"sync"
+)
+
+// Event is one event of pointer or keyboard as it came over RFB.
+type Event struct {
+	Kind    string // pointer, key, cut
+	X, Y    int    // pointer
+	Buttons uint8  // pointer: RFB's mask
+	Keysym  uint32 // key
+	Keycode uint32 // key: of QEMU's extended event, else 0
+	Down    bool   // key
+	Text    string // cut
+}
+
+// Screen is a synthetic display. Safe for concurrent use.
+type Screen struct {
+	mu      sync.Mutex
+	img     *image.RGBA
+	seq     uint64
+	changed chan struct{} // closed at the next change
+	events  []Event
+}
+
+func newScreen(width, height int) *Screen {
+	s := &Screen{img: image.NewRGBA(image.Rect(0, 0, width, height)), changed: make(chan struct{})}
+	s.Fill(s.img.Bounds(), color.RGBA{0x20, 0x40, 0x60, 0xff})
+	return s
+}
+
+// Fill paints a rectangle.
+func (s *Screen) Fill(r image.Rectangle, c color.Color) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	draw.Draw(s.img, r, image.NewUniform(c), image.Point{}, draw.Src)
+	s.touch()
+}
+
+// Draw paints an image at its own place.
+func (s *Screen) Draw(src image.Image) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	draw.Draw(s.img, src.Bounds(), src, src.Bounds().Min, draw.Src)
+	s.touch()
+}
+
+func (s *Screen) touch() {
+	s.seq++
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Events returns what came in so far.
+func (s *Screen) Events() []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Event(nil), s.events...)
+}
+
+func (s *Screen) record(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, e)
+}
+
+// look returns the pixels of r in BGRX order, their sequence number, and a
+// channel that is closed at the next change.
+func (s *Screen) look(r image.Rectangle) ([]byte, uint64, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r = r.Intersect(s.img.Bounds())
+	out := make([]byte, 0, r.Dx()*r.Dy()*bytesPerPixel)
+	for y := r.Min.Y; y < r.Max.Y; y++ {
+		for x := r.Min.X; x < r.Max.X; x++ {
+			i := s.img.PixOffset(x, y)
+			out = append(out, s.img.Pix[i+2], s.img.Pix[i+1], s.img.Pix[i], 0)
+		}
+	}
+	return out, s.seq, s.changed
+}
