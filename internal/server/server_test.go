@@ -152,3 +152,7 @@ func TestCreateExecScreenshot(t *testing.T) {
 		t.Errorf("second delete: %v", err)
 	}
 }
+
+func withLog(h slog.Handler) func(*server.Config) {
+	return func(c *server.Config) { c.Logger = slog.New(h) }
+}
