@@ -230,6 +230,11 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Sscan(r.URL.Query().Get("after"), &after)
 	}
 	want := r.URL.Query().Get("desktop")
+	s.mu.Lock()
+	if g, problem := s.find(want); problem == nil {
+		want = g.info.ID
+	}
+	s.mu.Unlock()
 	for {
 		s.mu.Lock()
 		fresh := slices.Clone(s.events[min(int(after), len(s.events)):])

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// meterEvery is how often a meter is drawn.
+const meterEvery = 200 * time.Millisecond
+
+// meter shows how far a copy is, on a terminal only.
+type meter struct {
+	w     io.Writer // nil: nothing is shown
+	now   func() time.Time
+	begun time.Time
+	drawn time.Time
+	n     int64
+}
+
+func (a *app) meter() *meter {
+	m := &meter{now: a.Now, begun: a.Now(), drawn: a.Now()}
+	if a.Progress {
+		m.w = a.Err
+	}
+	return m
+}
+
+// reader counts what is read of r.
+func (m *meter) reader(r io.Reader) io.Reader { return &metered{m: m, r: r} }
+
+type metered struct {
+	m *meter
+	r io.Reader
+}
+
+func (r *metered) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	r.m.n += int64(n)
+	if now := r.m.now(); now.Sub(r.m.drawn) >= meterEvery {
+		r.m.drawn = now
+		r.m.draw("\r")
+	}
+	return n, err
+}
+
+func (m *meter) draw(begin string) {
+	if m.w == nil {
+		return
+	}
+	per := float64(m.n) / max(m.now().Sub(m.begun).Seconds(), 0.001)
+	fmt.Fprintf(m.w, "%s%s, %s/s\x1b[K", begin, bytes(m.n), bytes(int64(per)))
+}
+
+// done ends the line of what was shown.
+func (m *meter) done() {
+	if m.w != nil && m.drawn != m.begun {
+		m.draw("\r")
+		fmt.Fprintln(m.w)
+	}
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client"
+)
+
+func (a *app) logsCmd() *cobra.Command {
+	var opts client.LogOptions
+	cmd := &cobra.Command{
+		Use:   "logs D",
+		Short: "Print a desktop's serial console or hypervisor log",
+		Example: `  vmhost logs first
+  vmhost logs -f first
+  vmhost logs --source qemu --tail 50 first`,
+		Args: args(1, 1), ValidArgsFunction: a.completeDesktops(1),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			d, err := a.desktop(given[0])
+			if err != nil {
+				return err
+			}
+			r, err := d.Logs(cmd.Context(), opts)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if _, err := io.Copy(a.Out, r); err != nil && cmd.Context().Err() == nil {
+				return fmt.Errorf("read log: %w", err)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&opts.Source, "source", "serial", "serial or qemu")
+	cmd.Flags().IntVar(&opts.Tail, "tail", 0, "so many last `lines` (default: the server's)")
+	cmd.Flags().BoolVarP(&opts.Follow, "follow", "f", false, "go on as the log grows")
+	oneOf(cmd, "source", "serial", "qemu")
+	return cmd
+}
+
+func (a *app) eventsCmd() *cobra.Command {
+	var opts client.EventOptions
+	cmd := &cobra.Command{
+		Use:   "events [D]",
+		Short: "Print what happens as it happens",
+		Long: `Prints events of the project, or of one desktop, until it is interrupted; with
+--json one object a line. A broken link is mended without a gap.`,
+		Example: `  vmhost events
+  vmhost events first --after 0
+  vmhost events --json | jq -r .type`,
+		Args: args(0, 1), ValidArgsFunction: a.completeDesktops(1),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			if len(given) > 0 {
+				opts.Desktop = given[0]
+			}
+			return a.events(cmd.Context(), opts)
+		},
+	}
+	cmd.Flags().Uint64Var(&opts.After, "after", 0, "begin behind the event with this `number`")
+	return cmd
+}
+
+func (a *app) events(ctx context.Context, opts client.EventOptions) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	for e, err := range c.Events(ctx, opts) {
+		switch {
+		case ctx.Err() != nil:
+			return nil // interrupted, as it is meant to be
+		case err != nil:
+			return err
+		case a.JSON:
+			if err := a.line(e); err != nil {
+				return err
+			}
+		default:
+			fmt.Fprintln(a.Out, eventLine(e))
+		}
+	}
+	return nil
+}
+
+func eventLine(e api.Event) string {
+	words := []string{e.Time.UTC().Format("2006-01-02T15:04:05Z"), e.Type, e.Desktop}
+	for _, k := range slices.Sorted(maps.Keys(e.Data)) {
+		words = append(words, fmt.Sprintf("%s=%v", k, e.Data[k]))
+	}
+	return plain(strings.TrimRight(strings.Join(words, " "), " "))
+}
