@@ -151,6 +151,7 @@ func (m *Machine) events(ctx context.Context, mon *qmp.Client) {
 func (m *Machine) handle(ctx context.Context, mon *qmp.Client, e qmp.Event) {
 	switch e.Event {
 	case "SHUTDOWN":
+		m.log.Info("shutdown seen", "guest", e.Data["guest"], "reason", e.Data["reason"])
 		if byGuest, ok := e.Data["guest"].(bool); ok && byGuest {
 			m.setStatus(ctx, mon, "shutdown")
 		}
