@@ -5,7 +5,7 @@ const (
 	ManifestFile  = "manifest.json" // a Manifest as JSON
 	DiskFileRaw   = "system.img"    // the disk in format FormatRaw
 	DiskFileQcow2 = "system.qcow2"  // the disk in format FormatQcow2
-	KernelFile    = "vmlinuz"       // the kernel, loaded by the hypervisor
+	KernelFile    = "vmlinuz"       // the kernel, loaded by the hypervisor: ELF with a PVH entry, or a bzImage
 	InitrdFile    = "initrd.img"    // the initramfs, loaded by the hypervisor
 	PackagesFile  = "packages.txt"  // "name version" lines; optional, not part of the digest
 

@@ -119,7 +119,7 @@ func (m Manifest) Validate() error {
 	if m.Version != ManifestVersion {
 		bad("version %d is not %d", m.Version, ManifestVersion)
 	}
-	if !validName(m.Name, false) || !validName(m.Tag, true) {
+	if CheckName(m.Name) != nil || !validName(m.Tag, true) {
 		bad("name %.80q or tag %.80q", m.Name, m.Tag)
 	}
 	if m.Disk.Format.File() == "" {

@@ -82,9 +82,10 @@ func (r Reference) String() string {
 	return r.Name + ":" + r.Tag
 }
 
-// CheckName reports whether s can name an image. Its error wraps ErrBadReference.
+// CheckName reports whether s can name an image: what reads as a digest cannot. Its error
+// wraps ErrBadReference.
 func CheckName(s string) error {
-	if !validName(s, false) {
+	if !validName(s, false) || s+":" == digestPrefix || len(s) >= shortHexLen && isHex(s) {
 		return fmt.Errorf("check name %.80q: %w", s, ErrBadReference)
 	}
 	return nil

@@ -29,6 +29,8 @@ func TestParseReference(t *testing.T) {
 		"empty tag":              {in: "a:", bad: true},
 		"two tags":               {in: "a:b:c", bad: true},
 		"capital in name":        {in: "Debian", bad: true},
+		"algorithm as name":      {in: "sha256", bad: true},
+		"hex with a tag":         {in: "0123456789ab:latest", bad: true},
 		"parent directory":       {in: "../../etc", bad: true},
 		"dots":                   {in: "..", bad: true},
 		"parent directory a tag": {in: "a:..", bad: true},

@@ -13,7 +13,7 @@ import (
 
 // Tag points name:tag at an image that the store holds, in place of what it pointed at.
 func (s *Store) Tag(ref Reference, d Digest) error {
-	if !validName(ref.Name, false) || !validName(ref.Tag, true) {
+	if CheckName(ref.Name) != nil || !validName(ref.Tag, true) {
 		return badReference(ref.String(), "a tag needs a name and a tag")
 	}
 	l, err := s.lock()
@@ -41,7 +41,7 @@ func (s *Store) writeTag(ref Reference, d Digest) error {
 
 // tagged reads where a tag points.
 func (s *Store) tagged(ref Reference) (Digest, error) {
-	if !validName(ref.Name, false) || !validName(ref.Tag, true) {
+	if CheckName(ref.Name) != nil || !validName(ref.Tag, true) {
 		return "", badReference(ref.String(), "a tag needs a name and a tag")
 	}
 	data, err := os.ReadFile(filepath.Join(s.dir, tagsDir, ref.Name, ref.Tag))

@@ -24,6 +24,7 @@ func Packages() []Package {
 		{"e2fsprogs", "debugfs", "writes the system disk's file system (mke2fs, debugfs, e2fsck)"},
 		{"uidmap", "newuidmap", "maps the subordinate ids of an ordinary user who builds images"},
 		{"util-linux", "unshare", "keeps mounts and processes of a build in namespaces"},
+		{"xz-utils", "xz", "unpacks the kernel, so that guests need not at every boot"},
 		{"coreutils", "chroot", "runs a recipe's hooks in the guest's tree"},
 		{"findutils", "find", "lists the guest's tree for the disk"},
 	}

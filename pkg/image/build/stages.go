@@ -65,7 +65,7 @@ func (r *run) guestBinaries() (GuestBinaries, error) {
 	return GuestBinaries{Guestd: guestd, Helper: helper}, errors.Join(err1, err2)
 }
 
-func (r *run) kernel(context.Context) error {
+func (r *run) kernel(ctx context.Context) error {
 	version, err := kernelVersion(r.root())
 	if err != nil {
 		return err
@@ -81,11 +81,18 @@ func (r *run) kernel(context.Context) error {
 	if err := os.WriteFile(r.draft.Path(image.InitrdFile), initrd.Bytes(), 0o640); err != nil {
 		return fmt.Errorf("write initramfs: %w", err)
 	}
-	vmlinuz, err := os.ReadFile(filepath.Join(r.root(), "boot", "vmlinuz-"+version))
+	kernel, err := os.ReadFile(filepath.Join(r.root(), "boot", "vmlinuz-"+version))
 	if err != nil {
 		return fmt.Errorf("read kernel: %w", err)
 	}
-	if err := os.WriteFile(r.draft.Path(image.KernelFile), vmlinuz, 0o640); err != nil {
+	unpacked, err := vmlinux(ctx, kernel)
+	switch {
+	case err == nil:
+		kernel = unpacked
+	case !errors.Is(err, errNoVmlinux): // such a kernel boots too, only later
+		return err
+	}
+	if err := os.WriteFile(r.draft.Path(image.KernelFile), kernel, 0o640); err != nil {
 		return fmt.Errorf("write kernel: %w", err)
 	}
 	r.manifest.Boot.KernelVersion = version
