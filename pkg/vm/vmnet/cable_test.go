@@ -99,6 +99,9 @@ func TestHypervisorRestart(t *testing.T) {
 		_, _ = io.WriteString(c, "lost too") // no file
 		_ = c.Close()
 	}
+	if n.Stats().Dropped == 0 {
+		t.Error("no frame was counted as dropped")
+	}
 }
 
 // TestPausedGuest: an end that takes nothing holds up no call on the host.

@@ -17,9 +17,10 @@ const (
 	// linkSendBuffer is asked of the kernel, in bytes: a dozen frames of 64 KiB.
 	linkSendBuffer = 1 << 20
 	// linkPatience is how long a frame waits for a hypervisor whose queue is
-	// full. The queue of a running one drains in less; that of a paused one does
-	// not, and whoever sends may hold locks that other calls need.
-	linkPatience = 20 * time.Millisecond
+	// full. That of a running one drains in less, even when software emulates it;
+	// that of a paused one does not, and whoever sends holds locks that other
+	// calls need. Only the first frame of a pause waits.
+	linkPatience = 100 * time.Millisecond
 )
 
 // link is our end of the cable, as the switch wants it: a net.Conn whose Read

@@ -165,6 +165,17 @@ func newDHCP(s *stack.Stack, mtu int) (*dhcp.Server, error) {
 	return srv, nil
 }
 
+// Stats counts frames since New.
+type Stats struct {
+	Dropped uint64 // to the guest, which was not there or not taking any
+	Refused uint64 // from the guest, with addresses or a form that it may not use
+}
+
+// Stats never blocks.
+func (n *Network) Stats() Stats {
+	return Stats{Dropped: n.link.dropped.Load(), Refused: n.link.refused.Load()}
+}
+
 // begin lets Close wait for work that calls n.wg.Done when it ends; false when
 // the network is closed already.
 func (n *Network) begin() bool {

@@ -240,6 +240,9 @@ func TestMalformedFrames(t *testing.T) {
 		g.send(t, f)
 	}
 	ping(t, g, vm.GatewayIP)
+	if got := n.Stats().Refused; got < 50 {
+		t.Errorf("%d frames refused", got)
+	}
 	c, err := n.DialContext(within(t, 20*time.Second), "tcp", ":7")
 	if err != nil {
 		t.Fatal(err)
