@@ -36,6 +36,7 @@ func BenchmarkPNGScaled(b *testing.B)    { benchmark(b, true, capture.Options{Ma
 func BenchmarkPNGRegion(b *testing.B) {
 	benchmark(b, true, capture.Options{Region: image.Rect(0, 0, 400, 300)})
 }
+
 func BenchmarkJPEGChanged(b *testing.B) { benchmark(b, true, capture.Options{Format: capture.JPEG}) }
 
 // A text screen has few colours and takes the palette.

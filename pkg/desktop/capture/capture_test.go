@@ -17,26 +17,26 @@ import (
 	"github.com/deskfork/deskfork/pkg/desktop/capture"
 )
 
-func camera(t testing.TB, s desktop.Source) *capture.Camera {
-	t.Helper()
+func camera(tb testing.TB, s desktop.Source) *capture.Camera {
+	tb.Helper()
 	c, err := capture.New(capture.Config{Source: s})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return c
 }
 
-func shot(t testing.TB, c *capture.Camera, o capture.Options) *capture.Result {
-	t.Helper()
-	r, err := c.Shot(t.Context(), o)
+func shot(tb testing.TB, c *capture.Camera, o capture.Options) *capture.Result {
+	tb.Helper()
+	r, err := c.Shot(tb.Context(), o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r
 }
 
-func decode(t testing.TB, r *capture.Result) *image.RGBA {
-	t.Helper()
+func decode(tb testing.TB, r *capture.Result) *image.RGBA {
+	tb.Helper()
 	var img image.Image
 	var err error
 	if r.MIME == "image/jpeg" {
@@ -45,10 +45,10 @@ func decode(t testing.TB, r *capture.Result) *image.RGBA {
 		img, err = png.Decode(bytes.NewReader(r.Bytes))
 	}
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if img.Bounds().Size() != image.Pt(r.Width, r.Height) {
-		t.Errorf("picture of %v says %dx%d", img.Bounds().Size(), r.Width, r.Height)
+		tb.Errorf("picture of %v says %dx%d", img.Bounds().Size(), r.Width, r.Height)
 	}
 	out := image.NewRGBA(image.Rectangle{Max: img.Bounds().Size()})
 	draw.Draw(out, out.Rect, img, img.Bounds().Min, draw.Src)

@@ -8,9 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/desktop/inject"
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestRefused(t *testing.T) {

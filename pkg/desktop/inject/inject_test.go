@@ -10,9 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/desktop/inject"
-	"github.com/google/go-cmp/cmp"
 )
 
 func lines(s ...string) string { return strings.Join(s, "\n") }

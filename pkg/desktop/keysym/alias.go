@@ -18,7 +18,7 @@ func aliases() map[string]string {
 		"Up up arrowup uparrow cursorup", "Down down arrowdown downarrow cursordown",
 		"Left left arrowleft leftarrow cursorleft", "Right right arrowright rightarrow cursorright",
 		"Shift_L shift shiftl shiftleft lshift leftshift ⇧", "Shift_R shiftr shiftright rshift rightshift",
-		"Control_L control ctrl ctl controll ctrll controlleft ctrlleft lctrl lcontrol leftctrl leftcontrol ⌃",
+		"Control_L control ctrl ctl control_l ctrl_l controlleft ctrlleft lctrl lcontrol leftctrl leftcontrol ⌃",
 		"Control_R ctrlr controlright ctrlright rctrl rcontrol rightctrl rightcontrol",
 		"Alt_L alt altl altleft lalt leftalt option opt optionl optionleft loption ⌥",
 		"Alt_R altr altright ralt rightalt optionr optionright roption",

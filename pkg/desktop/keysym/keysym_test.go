@@ -5,9 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/desktop/keysym"
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestParse(t *testing.T) {

@@ -11,14 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/desktop/rfb"
-	"github.com/google/go-cmp/cmp"
 )
 
-var (
-	full = image.Rect(0, 0, 32, 8)
-)
+var full = image.Rect(0, 0, 32, 8)
 
 func frame(t *testing.T, c *rfb.Client) *desktop.Frame {
 	t.Helper()

@@ -85,7 +85,7 @@ func (d *decoder) update() (u update, err error) {
 	}
 	n := int(binary.BigEndian.Uint16(head[1:]))
 	d.scr.begin()
-	for i := 0; i < n; i++ {
+	for range n {
 		var h [12]byte
 		if _, err := io.ReadFull(d.r, h[:]); err != nil {
 			return u, fmt.Errorf("read rectangle: %w", err)

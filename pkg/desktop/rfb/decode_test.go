@@ -21,6 +21,8 @@ var (
 )
 
 // rect is one rectangle of an update.
+//
+//nolint:revive // a rectangle begins with five numbers
 func rect(x, y, w, h int, enc int32, body ...[]byte) []byte {
 	var b []byte
 	for _, v := range []int{x, y, w, h} {

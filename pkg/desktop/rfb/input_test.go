@@ -9,9 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/desktop/rfb"
-	"github.com/google/go-cmp/cmp"
 )
 
 var updateGolden = flag.Bool("update", false, "write golden files anew")

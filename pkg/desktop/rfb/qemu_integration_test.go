@@ -34,11 +34,7 @@ type machine struct {
 
 func startMachine(t *testing.T, args ...string) *machine {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "rfb") // short, and without characters that options give a meaning
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := shortDir(t)
 	m := &machine{vnc: filepath.Join(dir, "v"), dir: dir}
 	sock := filepath.Join(dir, "q")
 	args = append([]string{
@@ -50,12 +46,33 @@ func startMachine(t *testing.T, args ...string) *machine {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	t.Cleanup(func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // killed: it cannot end well
+	})
 	conn := dialUntil(t, sock)
 	t.Cleanup(func() { conn.Close() })
 	m.qmp, m.rx = json.NewEncoder(conn), json.NewDecoder(bufio.NewReader(conn))
 	m.run(t, "qmp_capabilities", nil)
 	return m
+}
+
+// shortDir is a directory whose name is short enough for a socket and holds no
+// character that means something in QEMU's options, as that of a subtest may.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rfb") //nolint:usetesting // t.TempDir is named for the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 func dialUntil(t *testing.T, path string) net.Conn {
