@@ -1,5 +1,10 @@
 package guest
 
+import (
+	"context"
+	"io/fs"
+)
+
 // Code classifies an error of the protocol; it survives the wire.
 type Code string
 
@@ -31,8 +36,23 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// Is makes errors.Is(err, &Error{Code: c}) match by code.
+// Is makes errors.Is(err, &Error{Code: c}) match by code, and the standard
+// library's sentinels match the codes that mean the same.
 func (e *Error) Is(target error) bool {
-	t, ok := target.(*Error)
-	return ok && t.Code == e.Code && (t.Message == "" || t.Message == e.Message)
+	if t, ok := target.(*Error); ok {
+		return t.Code == e.Code && (t.Message == "" || t.Message == e.Message)
+	}
+	switch e.Code {
+	case CodeDeadline:
+		return target == context.DeadlineExceeded
+	case CodeCancelled:
+		return target == context.Canceled
+	case CodeNotFound:
+		return target == fs.ErrNotExist
+	case CodeExists:
+		return target == fs.ErrExist
+	case CodePermission:
+		return target == fs.ErrPermission
+	}
+	return false
 }

@@ -20,6 +20,7 @@ type ring struct {
 	head    int   // store[head:] is what is kept
 	base    int64 // stream offset of store[head]
 	closed  bool  // no more output comes
+	useless bool  // nobody will ever want what comes now
 	readers map[*reader]struct{}
 }
 
@@ -52,6 +53,9 @@ func (r *ring) write(p []byte) {
 			r.dropLocked(int(min(int64(over), floor-r.base)))
 		}
 		n := min(len(p), limit-r.lenLocked())
+		if r.useless {
+			return
+		}
 		if n <= 0 {
 			r.cond.Wait()
 			continue
@@ -100,6 +104,14 @@ func (r *ring) finish() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
+	r.cond.Broadcast()
+}
+
+// abandon ends the waiting for slow clients: what comes now is dropped.
+func (r *ring) abandon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.useless = true
 	r.cond.Broadcast()
 }
 

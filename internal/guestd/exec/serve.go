@@ -99,7 +99,7 @@ func (t *Table) opRun(ctx context.Context, c *mux.Call, p guest.ExecRunParams) (
 		a.first, a.only = p.Stdin, !p.More
 	}
 	res, err := a.run(ctx)
-	if err != nil && !errors.Is(context.Cause(ctx), mux.ErrLinkLost) {
+	if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
 		// Who asked has given up or run out of time; a lost link is neither.
 		e.Kill()
 	}
@@ -121,9 +121,17 @@ func (e *Exec) join(streams []*mux.Stream, outFrom, errFrom int64) *attachment {
 	return &attachment{e: e, streams: streams, out: e.out.attach(outFrom), err: e.err.attach(errFrom)}
 }
 
-func (a *attachment) takeStdin() (err error) {
-	a.feeding, err = a.e.stdin.take()
-	return err
+// takeStdin makes this client the one who feeds the program. Where the input
+// has ended already it learns so from its first write.
+func (a *attachment) takeStdin() error {
+	if !a.e.spec.Stdin {
+		return &guest.Error{Code: guest.CodeInvalid, Message: "the exec was started without standard input"}
+	}
+	var open bool
+	if a.feeding, open = a.e.stdin.take(); !open {
+		return a.streams[0].CloseRead()
+	}
+	return nil
 }
 
 func (a *attachment) close() {

@@ -5,8 +5,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/deskfork/deskfork/pkg/guest"
 )
 
 // stdin is the writing side of a program's standard input. One client feeds it
@@ -29,12 +27,13 @@ func (s *stdin) count() int64 {
 }
 
 // take makes the caller the one who feeds, and interrupts who did before. The
-// caller calls release at the end.
-func (s *stdin) take() (quit <-chan struct{}, err error) {
+// caller calls release at the end. It reports whether there is still an input
+// to feed.
+func (s *stdin) take() (quit <-chan struct{}, open bool) {
 	s.mu.Lock()
 	if s.f == nil {
 		s.mu.Unlock()
-		return nil, &guest.Error{Code: guest.CodeGone, Message: "standard input is closed; start the exec with stdin to write to it"}
+		return nil, false
 	}
 	s.interruptLocked()
 	mine := make(chan struct{})
@@ -47,7 +46,7 @@ func (s *stdin) take() (quit <-chan struct{}, err error) {
 	if s.f != nil && s.quit == mine {
 		_ = s.f.SetWriteDeadline(time.Time{})
 	}
-	return mine, nil
+	return mine, true
 }
 
 func (s *stdin) release() { s.feed.Unlock() }

@@ -200,6 +200,8 @@ func (t *Table) Remove(ctx context.Context, id guest.ExecID) error {
 		return err
 	}
 	e.Kill()
+	e.out.abandon()
+	e.err.abandon()
 	if _, err := e.Wait(ctx); err != nil {
 		return fmt.Errorf("remove exec %s: %w", id, err)
 	}
@@ -253,6 +255,8 @@ func (t *Table) Close() {
 	t.mu.Unlock()
 	for _, e := range all {
 		e.Kill()
+		e.out.abandon()
+		e.err.abandon()
 		for _, p := range e.pumps {
 			p.from.Close()
 		}

@@ -10,6 +10,20 @@ import (
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
+// served is a call under way.
+type served struct {
+	cancel  context.CancelCauseFunc
+	streams []*Stream
+}
+
+// abort ends the call's context and wakes whoever waits for its streams.
+func (v *served) abort(cause error) {
+	v.cancel(cause)
+	for _, st := range v.streams {
+		st.fail(cause)
+	}
+}
+
 // admit starts serving a request, or turns it away when too many are served.
 // It runs in the reading loop.
 func (s *Session) admit(ctx context.Context, e envelope) error {
@@ -40,9 +54,10 @@ func (s *Session) admit(ctx context.Context, e envelope) error {
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	s.serving[e.ID] = cancel
+	v := &served{cancel: cancel, streams: streams}
+	s.serving[e.ID] = v
 	if e.Timeout > 0 {
-		c.timer = time.AfterFunc(e.Timeout, func() { cancel(context.DeadlineExceeded) })
+		c.timer = time.AfterFunc(e.Timeout, func() { v.abort(context.DeadlineExceeded) })
 	}
 	for _, st := range streams {
 		st.onReset = cancel

@@ -55,7 +55,7 @@ type Session struct {
 	lastID  uint64
 	lastStr uint64 // highest stream id ever opened
 	pending map[uint64]*Pending
-	serving map[uint64]context.CancelCauseFunc
+	serving map[uint64]*served
 	streams map[uint64]*Stream
 	busy    int            // rejections being written
 	wg      sync.WaitGroup // calls being served, cancellations being sent
@@ -72,7 +72,7 @@ func New(cfg Config) *Session {
 	return &Session{
 		cfg: cfg, log: cfg.Logger, conn: cfg.Conn, done: make(chan struct{}),
 		pending: map[uint64]*Pending{},
-		serving: map[uint64]context.CancelCauseFunc{},
+		serving: map[uint64]*served{},
 		streams: map[uint64]*Stream{},
 	}
 }
@@ -90,8 +90,8 @@ func (s *Session) Run(ctx context.Context) error {
 		loops.Go(func() { s.ping(ctx) })
 	}
 	err := s.read(ctx)
+	s.Close(err) // first, so that calls learn that the link was lost
 	cancel(err)
-	s.Close(err)
 	loops.Wait()
 	s.wg.Wait()
 	s.mu.Lock()
@@ -119,8 +119,8 @@ func (s *Session) Close(reason error) {
 	for _, st := range streams {
 		st.fail(lost)
 	}
-	for _, cancel := range serving {
-		cancel(lost)
+	for _, v := range serving {
+		v.cancel(lost)
 	}
 	s.conn.Close(reason)
 }
@@ -206,10 +206,10 @@ func (s *Session) takeEnvelope(ctx context.Context, msg []byte) error {
 		return s.admit(ctx, e)
 	case e.Cancel && !caller:
 		s.mu.Lock()
-		cancel := s.serving[e.ID]
+		v := s.serving[e.ID]
 		s.mu.Unlock()
-		if cancel != nil {
-			cancel(context.Canceled)
+		if v != nil {
+			v.abort(context.Canceled)
 		}
 		return nil
 	case e.Event != "" && caller:

@@ -1,0 +1,524 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/deskfork/deskfork/pkg/guest"
+	"github.com/deskfork/deskfork/pkg/guest/client"
+	"github.com/deskfork/deskfork/pkg/guest/guesttest"
+	"github.com/deskfork/deskfork/pkg/guest/mux"
+)
+
+// breaking is a connection that dies after a number of bytes, read or written.
+type breaking struct {
+	net.Conn
+	left atomic.Int64
+}
+
+func (b *breaking) spend(n int) error {
+	if b.left.Add(-int64(n)) < 0 {
+		b.Close()
+		return errors.New("the wire was cut")
+	}
+	return nil
+}
+
+func (b *breaking) Read(p []byte) (int, error) {
+	n, err := b.Conn.Read(p[:min(len(p), 4096)])
+	if err == nil {
+		err = b.spend(n)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+func (b *breaking) Write(p []byte) (int, error) {
+	if err := b.spend(len(p)); err != nil {
+		return 0, err
+	}
+	return b.Conn.Write(p)
+}
+
+// fragile returns a dialer whose connections die at random offsets.
+func fragile(g *guesttest.Guest, seed uint64, most int64) func(context.Context) (net.Conn, error) {
+	rng := rand.New(rand.NewPCG(seed, seed))
+	var mu sync.Mutex
+	return func(ctx context.Context) (net.Conn, error) {
+		conn, err := g.Dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		b := &breaking{Conn: conn}
+		b.left.Store(1500 + rng.Int64N(most))
+		return b, nil
+	}
+}
+
+func TestAttachGoesOnAfterCuts(t *testing.T) {
+	g := guesttest.Start(t, guesttest.Config{})
+	c := guesttest.Run(t, client.Config{Dial: fragile(g, 7, 900<<10), Token: guesttest.Token})
+	const size = 12 << 20
+	spec := guest.ExecSpec{
+		ID: "stream", Ring: 16 << 20,
+		Shell: fmt.Sprintf("head -c %d /dev/zero | openssl enc -aes-128-ctr -K 00 -iv 00 2>/dev/null | tee /dev/stderr", size),
+	}
+	var out, errs bytes.Buffer
+	cuts := 0
+	for {
+		if _, err := c.Exec.Start(soon(t), spec); errors.Is(err, client.ErrLinkLost) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		break
+	}
+	for {
+		a, err := c.Exec.Attach(soon(t), "stream", client.AttachOptions{OutFrom: int64(out.Len()), ErrFrom: int64(errs.Len())})
+		if errors.Is(err, client.ErrLinkLost) {
+			cuts++
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.OutFrom != int64(out.Len()) || a.ErrFrom != int64(errs.Len()) {
+			t.Fatalf("bytes were dropped: %d of %d, %d of %d", a.OutFrom, out.Len(), a.ErrFrom, errs.Len())
+		}
+		var work sync.WaitGroup
+		var errErr error
+		work.Go(func() { _, errErr = io.Copy(&errs, a.Stderr) })
+		_, err = io.Copy(&out, a.Stdout)
+		work.Wait()
+		a.Close()
+		if err == nil && errErr == nil {
+			break
+		}
+		cuts++
+	}
+	if cuts < 5 {
+		t.Errorf("only %d cuts: the test proves little", cuts)
+	}
+	if out.Len() != size || sha256.Sum256(out.Bytes()) != sha256.Sum256(errs.Bytes()) {
+		t.Errorf("%d and %d bytes came, or not the same", out.Len(), errs.Len())
+	}
+	clean := guesttest.Start(t, guesttest.Config{NoDesktop: true}).Client(t)
+	spec.ID = ""
+	want, err := clean.Exec.Run(soon(t), spec, nil)
+	if err != nil || !bytes.Equal(want.Stdout, out.Bytes()) {
+		t.Errorf("the output is not that of an unbroken run (%v)", err)
+	}
+}
+
+func TestStdinGoesOnAfterCuts(t *testing.T) {
+	g := guesttest.Start(t, guesttest.Config{})
+	c := guesttest.Run(t, client.Config{Dial: fragile(g, 3, 700<<10), Token: guesttest.Token})
+	all, err := io.ReadAll(noise(9, 4<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := guest.ExecSpec{ID: "sum", Argv: []string{"sha256sum"}, Stdin: true}
+	for cuts := 0; ; cuts++ {
+		_, err := c.Exec.Start(soon(t), spec)
+		if errors.Is(err, client.ErrLinkLost) {
+			continue
+		}
+		a, err := c.Exec.Attach(soon(t), "sum", client.AttachOptions{Stdin: true})
+		if errors.Is(err, client.ErrLinkLost) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = a.Stdin.Write(all[a.Status.In:])
+		if err == nil {
+			err = a.Stdin.Close()
+		}
+		var sum []byte
+		if err == nil {
+			sum, err = io.ReadAll(a.Stdout)
+		}
+		a.Close()
+		if err != nil {
+			continue
+		}
+		if want := fmt.Sprintf("%x  -\n", sha256.Sum256(all)); string(sum) != want {
+			t.Errorf("sum %q, want %q", sum, want)
+		}
+		if cuts < 3 {
+			t.Errorf("only %d cuts: the test proves little", cuts)
+		}
+		return
+	}
+}
+
+func TestRunGoesOnAfterCuts(t *testing.T) {
+	g := guesttest.Start(t, guesttest.Config{})
+	c := guesttest.Run(t, client.Config{Dial: fragile(g, 11, 300<<10), Token: guesttest.Token})
+	res, err := c.Exec.Run(soon(t), shell("seq 1 200000; echo done >&2"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	for i := range 200000 {
+		fmt.Fprintln(&want, i+1)
+	}
+	if !bytes.Equal(res.Stdout, want.Bytes()) || string(res.Stderr) != "done\n" {
+		t.Errorf("%d bytes of output, want %d; stderr %q; %+v", len(res.Stdout), want.Len(), res.Stderr, res.Status)
+	}
+}
+
+func TestCallsWaitForTheLink(t *testing.T) {
+	g := guesttest.Start(t, guesttest.Config{})
+	var allowed atomic.Bool
+	c := guesttest.Run(t, client.Config{Token: guesttest.Token, Dial: func(ctx context.Context) (net.Conn, error) {
+		if !allowed.Load() {
+			return nil, errors.New("not yet")
+		}
+		return g.Dial(ctx)
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := c.Exec.List(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not yet") {
+		t.Errorf("without a link: %v", err)
+	}
+	if c.Connected() {
+		t.Error("it says that it is connected")
+	}
+	var work sync.WaitGroup
+	work.Go(func() {
+		if _, err := c.Exec.List(soon(t)); err != nil {
+			t.Errorf("waiting call: %v", err)
+		}
+	})
+	allowed.Store(true)
+	c.Kick()
+	work.Wait()
+	if h, err := c.Hello(soon(t)); err != nil || h.OS != runtime.GOOS || h.Protocol != guest.Protocol {
+		t.Errorf("hello %+v, %v", h, err)
+	}
+}
+
+func TestCallInFlightIsLost(t *testing.T) {
+	g := guesttest.Start(t, guesttest.Config{})
+	c := g.Client(t)
+	st, err := c.Exec.Start(soon(t), guest.ExecSpec{Argv: []string{"cat"}, Stdin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := c.Exec.Attach(soon(t), st.ID, client.AttachOptions{Stdin: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Cut()
+	if _, err := io.ReadAll(a.Stdout); !errors.Is(err, client.ErrLinkLost) {
+		t.Errorf("stream over a cut: %v", err)
+	}
+	if now, err := c.Exec.Status(soon(t), st.ID); err != nil || !now.Running {
+		t.Errorf("the exec did not outlive its connection: %+v, %v", now, err)
+	}
+}
+
+func TestDeadPeerIsNoticed(t *testing.T) {
+	g := guesttest.Start(t, guesttest.Config{})
+	var frozen atomic.Bool
+	dials := make(chan struct{}, 100)
+	c := guesttest.Run(t, client.Config{
+		Token: guesttest.Token, Keepalive: 50 * time.Millisecond,
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			dials <- struct{}{}
+			conn, err := g.Dial(ctx)
+			return &freezing{Conn: conn, frozen: &frozen}, err
+		},
+	})
+	if _, err := c.Hello(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	<-dials
+	frozen.Store(true)
+	<-dials // it gave the silent connection up
+	frozen.Store(false)
+	if _, err := c.Exec.List(soon(t)); err != nil {
+		t.Errorf("after the thaw: %v", err)
+	}
+}
+
+// freezing swallows what is written while it is frozen.
+type freezing struct {
+	net.Conn
+	frozen *atomic.Bool
+}
+
+func (f *freezing) Write(p []byte) (int, error) {
+	if f.frozen.Load() {
+		return len(p), nil
+	}
+	return f.Conn.Write(p)
+}
+
+func TestSuspendedGuestKeepsItsLink(t *testing.T) {
+	g := guesttest.Start(t, guesttest.Config{})
+	var frozen atomic.Bool
+	var dials atomic.Int32
+	c := guesttest.Run(t, client.Config{
+		Token: guesttest.Token, Keepalive: 10 * time.Millisecond,
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			dials.Add(1)
+			conn, err := g.Dial(ctx)
+			return &freezing{Conn: conn, frozen: &frozen}, err
+		},
+	})
+	if _, err := c.Hello(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	c.Suspend()
+	frozen.Store(true)
+	<-time.After(300 * time.Millisecond) // ten times what ends a link
+	frozen.Store(false)
+	c.Resume()
+	if _, err := c.Exec.List(soon(t)); err != nil || dials.Load() != 1 {
+		t.Errorf("after the suspension: %v, %d dials", err, dials.Load())
+	}
+}
+
+func TestHandshake(t *testing.T) {
+	g := guesttest.Start(t, guesttest.Config{})
+	c := g.Client(t)
+	other := g.Client(t)
+	if _, err := other.Hello(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	h := guest.Handshake{
+		Now: now, Entropy: bytes.Repeat([]byte{7}, 32), Generation: "gen-2", Token: "second",
+		Workspace: "/dev/vdb", Env: map[string]string{"DESK": "one"},
+	}
+	for range 2 { // it may be repeated
+		if err := c.Handshake(soon(t), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := g.Kernel.State()
+	if !state.Clock.Equal(now) || len(state.Entropy) != 2 || len(state.Mounts) != 1 {
+		t.Errorf("kernel %+v", state)
+	}
+	if info, err := c.System.Info(soon(t)); err != nil || info.Generation != "gen-2" {
+		t.Errorf("info %+v, %v", info, err)
+	}
+	res, err := c.Exec.Run(soon(t), shell("echo $DESK"), nil)
+	if err != nil || string(res.Stdout) != "one\n" {
+		t.Errorf("default environment: %q, %v", res.Stdout, err)
+	}
+	g.Cut()
+	if _, err := c.Exec.List(soon(t)); err != nil {
+		t.Errorf("with the new token: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := other.Exec.List(ctx); !errors.Is(err, mux.ErrUnauthorized) {
+		t.Errorf("with the old token: %v", err)
+	}
+}
+
+func TestHandshakeNamesItsStep(t *testing.T) {
+	g := guesttest.Start(t, guesttest.Config{})
+	c := g.Client(t)
+	for name, tt := range map[string]struct {
+		h    guest.Handshake
+		want string
+		code guest.Code
+	}{
+		"clock":     {guest.Handshake{Now: time.Unix(0, 0)}, "set clock", guest.CodeInvalid},
+		"entropy":   {guest.Handshake{Entropy: []byte("short")}, "reseed", guest.CodeInvalid},
+		"workspace": {guest.Handshake{Workspace: "vdb"}, "mount workspace", guest.CodeInvalid},
+		"user":      {guest.Handshake{User: "no-such-user"}, "no-such-user", guest.CodeNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.Handshake(soon(t), tt.h)
+			if !errors.Is(err, code(tt.code)) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	g.Kernel.Fail(errors.New("no such clock"))
+	if err := c.System.SetClock(soon(t), time.Now()); !errors.Is(err, code(guest.CodeInternal)) {
+		t.Errorf("a kernel that refuses: %v", err)
+	}
+}
+
+func TestSystem(t *testing.T) {
+	g := guesttest.Start(t, guesttest.Config{})
+	c := g.Client(t)
+	if err := errors.Join(
+		c.System.SetClock(soon(t), time.Now()),
+		c.System.Reseed(soon(t), make([]byte, 64)),
+		c.System.SetHostname(soon(t), "desk-1"),
+		c.System.Power(soon(t), guest.PowerReboot),
+	); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"", "a b", "-x", "x..y", strings.Repeat("x", 65)} {
+		if err := c.System.SetHostname(soon(t), bad); !errors.Is(err, code(guest.CodeInvalid)) {
+			t.Errorf("hostname %q: %v", bad, err)
+		}
+	}
+	if err := c.System.Power(soon(t), "explode"); !errors.Is(err, code(guest.CodeInvalid)) {
+		t.Errorf("power: %v", err)
+	}
+	if s := g.Kernel.State(); s.Hostname != "desk-1" || s.Clock.IsZero() || len(s.Entropy) != 1 {
+		t.Errorf("kernel %+v", s)
+	}
+}
+
+func TestThousandAtOnce(t *testing.T) {
+	c := guesttest.Start(t, guesttest.Config{}).Client(t)
+	dir := t.TempDir()
+	var work sync.WaitGroup
+	for i := range 1000 {
+		work.Go(func() {
+			name := fmt.Sprintf("%s/%d", dir, i)
+			var err error
+			switch i % 4 {
+			case 0:
+				_, err = c.Files.Write(soon(t), name, client.WriteOptions{}, strings.NewReader(name))
+			case 1:
+				_, err = c.Files.List(soon(t), dir, true)
+			case 2:
+				_, err = c.Exec.List(soon(t))
+			default:
+				var res client.Result
+				if i%20 == 3 {
+					res, err = c.Exec.Output(soon(t), guest.ExecSpec{Argv: []string{"echo", name}}, nil)
+					if string(res.Stdout) != name+"\n" {
+						t.Errorf("echo %q", res.Stdout)
+					}
+				}
+			}
+			if err != nil {
+				t.Errorf("request %d: %v", i, err)
+			}
+		})
+	}
+	work.Wait()
+}
+
+func TestUnreadStreamHoldsNobodyUp(t *testing.T) {
+	c := guesttest.Start(t, guesttest.Config{}).Client(t)
+	st, err := c.Exec.Start(soon(t), guest.ExecSpec{Shell: "yes", Ring: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := c.Exec.Attach(soon(t), st.ID, client.AttachOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	var last int64
+	for still := 0; still < 20; { // the program comes to a stop
+		now, err := c.Exec.Status(soon(t), st.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now.Out == last {
+			still++
+		} else {
+			last, still = now.Out, 0
+		}
+		if now.Out > 4<<20 {
+			t.Fatalf("%d bytes were taken from a program that nobody reads", now.Out)
+		}
+	}
+	if _, err := c.Exec.Output(soon(t), guest.ExecSpec{Argv: []string{"true"}}, nil); err != nil {
+		t.Errorf("beside an unread stream: %v", err)
+	}
+	var ms runtime.MemStats
+	if _, err := io.CopyN(io.Discard, a.Stdout, 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&ms)
+	before := ms.HeapAlloc
+	if _, err := io.CopyN(io.Discard, a.Stdout, 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&ms)
+	if grown := int64(ms.HeapAlloc) - int64(before); grown > 32<<20 {
+		t.Errorf("64 MiB of stream left %d bytes in memory", grown)
+	}
+	if err := c.Exec.Remove(soon(t), st.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDetachedOutputIsBounded(t *testing.T) {
+	c := guesttest.Start(t, guesttest.Config{}).Client(t)
+	res, err := c.Exec.Start(soon(t), guest.ExecSpec{Shell: "seq 1 100000", Ring: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := c.Exec.Wait(soon(t), res.ID)
+	if err != nil || end.Out-end.OutKept != 1000 {
+		t.Fatalf("end %+v, %v", end, err)
+	}
+	a, err := c.Exec.Attach(soon(t), res.ID, client.AttachOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	tail, err := io.ReadAll(a.Stdout)
+	if err != nil || a.OutFrom != end.OutKept || len(tail) != 1000 || !bytes.HasSuffix(tail, []byte("99999\n100000\n")) {
+		t.Errorf("from %d: %d bytes, %v", a.OutFrom, len(tail), err)
+	}
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Run("work", func(t *testing.T) {
+		g := guesttest.Start(t, guesttest.Config{})
+		c := g.Client(t)
+		for range 20 {
+			if _, err := c.Exec.Output(soon(t), shell("echo x"), strings.NewReader("in")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Files.Stat(soon(t), "/"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(soon(t))
+		if _, err := c.Files.Watch(ctx, t.TempDir(), true); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Exec.Start(soon(t), shell("sleep 1000 & sleep 1000")); err != nil {
+			t.Fatal(err)
+		}
+		g.Cut()
+		if _, err := c.Exec.List(soon(t)); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	})
+	deadline := time.After(10 * time.Second)
+	for runtime.NumGoroutine() > before+2 { // the runtime's own may come late
+		select {
+		case <-deadline:
+			buf := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
