@@ -35,7 +35,7 @@ func digest(tb testing.TB, r io.Reader) string {
 func TestTransfer(t *testing.T) {
 	size := int64(100 << 20)
 	if raceEnabled || testing.Short() {
-		size = 12 << 20
+		size = 4 << 20
 	}
 	for _, mtu := range []int{1500, 65520} {
 		t.Run(fmt.Sprintf("mtu %d", mtu), func(t *testing.T) {
