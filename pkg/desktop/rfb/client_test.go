@@ -118,6 +118,34 @@ func TestNext(t *testing.T) {
 	})
 }
 
+// A frame wanted in the future holds nobody up who watches.
+func TestNextBesideFrameAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisplay(32, 8)
+		c := start(t, d, rfb.Config{})
+		frame(t, c)
+		begin := time.Now()
+		later := begin.Add(5 * time.Second)
+		confirmed := make(chan *desktop.Frame)
+		go func() {
+			f, err := c.FrameAfter(t.Context(), later)
+			if err != nil {
+				t.Error(err)
+			}
+			confirmed <- f
+		}()
+		synctest.Wait()
+		time.AfterFunc(time.Second, func() { d.fill(full, [3]byte{7, 7, 7}) })
+		if _, err := c.Next(t.Context(), 1); err != nil || time.Since(begin) > 1100*time.Millisecond {
+			t.Errorf("a change after 1 s was seen after %v, %v", time.Since(begin), err)
+		}
+		f := <-confirmed
+		if took := time.Since(begin); f.At.Before(later) || took < 5*time.Second || took > 5100*time.Millisecond {
+			t.Errorf("frame at %v came after %v", f.At.Sub(begin), took)
+		}
+	})
+}
+
 func TestIdleConnectionIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisplay(32, 8)

@@ -157,19 +157,20 @@ func (c *Client) plan(s *session, now time.Time) step {
 		}
 		return step{wait: left}
 	}
-	urgent := c.frame == nil || c.want.After(c.frame.At)
-	if urgent && c.want.After(now) && c.frame != nil {
-		return step{wait: c.want.Sub(now)}
+	due := c.want.Sub(now) // when a frame is wanted that is not from before
+	if c.frame != nil && !c.want.After(c.frame.At) {
+		due = time.Hour
 	}
-	if urgent || c.watchers > 0 {
-		if left := c.asked.Add(minGap).Sub(now); !urgent && left > 0 {
-			return step{wait: left}
-		}
+	urgent := c.frame == nil || due <= 0
+	if left := c.asked.Add(minGap).Sub(now); c.watchers > 0 && !urgent {
+		urgent, due = left <= 0, min(due, left)
+	}
+	if urgent {
 		c.open, c.asked = true, now
 		return step{ask: true, full: s.incomplete, wake: s.qemu && s.extKeys, size: s.size}
 	}
 	if c.callers > 0 || c.held.any() {
-		return step{wait: time.Hour}
+		return step{wait: due}
 	}
 	left := c.lastUse.Add(c.cfg.Idle).Sub(now)
 	return step{stop: left <= 0, wait: left}
