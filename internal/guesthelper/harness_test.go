@@ -21,7 +21,8 @@ import (
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
-// These tests need: xvfb xterm xfwm4 mousepad xclip x11-xkb-utils x11-utils
+// These tests need: xvfb xterm xfce4-terminal xfwm4 mousepad xclip xinput
+// xdotool x11-xserver-utils x11-xkb-utils x11-utils
 // python3-gi gir1.2-gtk-3.0 dbus-daemon chromium, and a Go toolchain.
 
 // helperPath is the helper under test, built by TestMain with the tags of the

@@ -107,3 +107,45 @@ func TestTextIntoXterm(t *testing.T) {
 		})
 	}
 }
+
+func TestTextIntoMousepad(t *testing.T) {
+	x, p := desktop(t)
+	file := filepath.Join(x.home, "pad.txt")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x.run(t, "mousepad", "--disable-server", file)
+	p.focus(p.window("mousepad"))
+	want := "Grüße, Привет 漢字 😀\n\tdone\n"
+	p.text(want)
+	p.chord(0xffe3, 's')
+	expectFile(t, file, want)
+	long := strings.Repeat("long line ä Ж\n", 40)
+	p.chord(0xffe3, 'a')
+	eff := p.text(long)
+	p.chord(0xffe3, 's')
+	expectFile(t, file, long)
+	if eff.How != guest.TextByPaste || eff.Effect != guest.EffectConfirmed {
+		t.Errorf("long text: %+v", eff)
+	}
+}
+
+func TestTextIntoTerminal(t *testing.T) {
+	x, p := desktop(t)
+	file := filepath.Join(x.home, "term.txt")
+	x.run(t, "xfce4-terminal", "--disable-server", "-x", "sh", "-c", "stty raw -echo; exec cat > "+file)
+	p.focus(p.window("terminal"))
+	eventually(t, "cat runs", func() bool { _, err := os.Stat(file); return err == nil })
+	text := texts["mixed"]
+	p.text(text)
+	expectFile(t, file, strings.ReplaceAll(text, "\n", "\r"))
+	long := strings.Repeat("a longer line, with ä Ж 漢 😀\nshort\n", 12)
+	eff := p.text(long)
+	expectFile(t, file, strings.ReplaceAll(text+long, "\n", "\r"))
+	if eff.How != guest.TextByPaste {
+		t.Errorf("long text: %+v", eff)
+	}
+	if n := len(p.windows()); n != 1 {
+		t.Errorf("%d windows: the terminal asks something", n)
+	}
+}

@@ -59,13 +59,25 @@ func (d *Display) AtomNames(w xproto.Window, name string) ([]string, error) {
 	return names, nil
 }
 
-// Text reads a property as text: UTF-8 where it is, else Latin-1.
+// Text reads a property as text: by its type, or UTF-8 where it is, else
+// Latin-1.
 func (d *Display) Text(w xproto.Window, name string) (string, error) {
-	raw, err := d.Property(w, name)
+	a, err := d.Atom(name)
 	if err != nil {
 		return "", err
 	}
-	return Text(raw), nil
+	compound, err := d.Atom("COMPOUND_TEXT")
+	if err != nil {
+		return "", err
+	}
+	r, err := xproto.GetProperty(d.Conn, false, w, a, xproto.GetPropertyTypeAny, 0, maxProperty).Reply()
+	if err != nil {
+		return "", Wrap(err, "read property "+name)
+	}
+	if r.Type == compound {
+		return CompoundText(r.Value), nil
+	}
+	return Text(r.Value), nil
 }
 
 // Text decodes a text property up to its first NUL: UTF-8 where it is valid,

@@ -27,13 +27,13 @@ func (p *Player) key(ctx context.Context, sym keymap.Keysym, down bool) (guest.E
 	h, held := p.held[sym]
 	switch {
 	case held && !down:
-		return p.seen(h.code, false, p.letGo(sym, h))
+		return p.seen(ctx, h.code, false, p.letGo(sym, h))
 	case held:
 		err := p.tap(h.code, false)
 		if err == nil {
 			err = p.tap(h.code, true)
 		}
-		return p.seen(h.code, true, err)
+		return p.seen(ctx, h.code, true, err)
 	}
 	m, err := p.kb.Map()
 	if err != nil {
@@ -48,7 +48,7 @@ func (p *Player) key(ctx context.Context, sym keymap.Keysym, down bool) (guest.E
 		return "", err
 	}
 	if !down { // not ours: whoever pressed it, it shall be up
-		return p.seen(st.Code, false, p.tap(st.Code, false))
+		return p.seen(ctx, st.Code, false, p.tap(st.Code, false))
 	}
 	mods, _ := m.Shifter(st.Mods &^ state.Mods)
 	p.held[sym] = heldKey{code: st.Code, mods: mods}
@@ -58,9 +58,9 @@ func (p *Player) key(ctx context.Context, sym keymap.Keysym, down bool) (guest.E
 		}
 	}
 	if asIs {
-		return p.seen(st.Code, true, p.tap(st.Code, true))
+		return p.seen(ctx, st.Code, true, p.tap(st.Code, true))
 	}
-	return p.seen(st.Code, true, p.pressUnlocked(st, state.Locked))
+	return p.seen(ctx, st.Code, true, p.pressUnlocked(st, state.Locked))
 }
 
 // pressUnlocked presses a key without Caps Lock in the way.
@@ -79,29 +79,44 @@ func (p *Player) pressUnlocked(st keymap.Stroke, locked byte) error {
 }
 
 // strokeFor finds the key for sym in the current group: asIs when it needs no
-// change of modifiers, else with some added, else on a spare key.
+// change of modifiers, else with some added, else on a spare key. Browsers tell
+// shortcuts by the place of a key when the layout has no Latin letters, and do
+// not know the spare keys' places.
 func (p *Player) strokeFor(ctx context.Context, m *keymap.Map, sym keymap.Keysym, state xkb.State) (st keymap.Stroke, asIs bool, err error) {
 	same := func(s keymap.Keysym) bool { return keymap.Same(s, sym) }
-	if st, ok := m.FindNow(state.Group, state.Mods, same); ok {
-		return st, true, nil
+	st, asIs = m.FindNow(state.Group, state.Mods, same)
+	found := asIs
+	if !found {
+		st, found = m.FindIn(state.Group, same)
 	}
-	if st, ok := m.FindIn(state.Group, same); ok {
-		return st, false, nil
+	if _, lent := p.spares.Lent()[st.Code]; found && !lent {
+		return st, asIs, nil
 	}
-	code, err := p.lendOne(ctx, m, sym)
+	t, err := p.target()
+	if err != nil {
+		return st, false, err
+	}
+	const shortcut = keymap.ModControl | keymap.ModAlt | keymap.ModSuper
+	if code, ok := keymap.Place(sym); ok && t.kind == browser && state.Base&shortcut != 0 {
+		return keymap.Stroke{Code: code, Group: state.Group}, true, nil
+	}
+	if found {
+		return st, asIs, nil
+	}
+	code, err := p.lendOne(ctx, t, m, sym)
 	return keymap.Stroke{Code: code, Group: state.Group}, true, err
 }
 
 // seen reads back whether a key is down, unless err says that it was not played.
-func (p *Player) seen(code byte, down bool, err error) (guest.Effect, error) {
+func (p *Player) seen(ctx context.Context, code byte, down bool, err error) (guest.Effect, error) {
 	if err != nil {
 		return "", err
 	}
-	keys, err := p.downKeys()
-	if err != nil {
-		return "", err
-	}
-	return effect(keys[code] == down), nil
+	ok, err := p.d.Until(ctx, seenLimit, func() (bool, error) {
+		keys, err := p.downKeys()
+		return err == nil && keys[code] == down, err
+	})
+	return effect(ok), err
 }
 
 // downKeys reads which keys are down.

@@ -168,9 +168,9 @@ func (p *Player) event(ctx context.Context, ev guest.InputEvent) (guest.InputEff
 	case "move":
 		eff, err = p.move(ev.X, ev.Y)
 	case "button":
-		eff, err = p.press(ev.Button, ev.Down)
+		eff, err = p.press(ctx, ev.Button, ev.Down)
 	case "scroll":
-		eff, err = p.scroll(ev.DX, ev.DY)
+		eff, err = p.scroll(ctx, ev.DX, ev.DY)
 	case "key":
 		eff, err = p.key(ctx, keymap.Keysym(ev.Keysym), ev.Down)
 	case "text":
@@ -219,9 +219,9 @@ func (p *Player) releaseSince(keep pressed) {
 		if keep.buttons[n] {
 			continue
 		}
-		if _, err := p.press(n, false); err != nil {
+		delete(p.buttons, n)
+		if err := p.buttonPath(n).button(n, false); err != nil {
 			p.log.Warn("release button", "button", n, "err", err)
-			delete(p.buttons, n)
 		}
 	}
 }

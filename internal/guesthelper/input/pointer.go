@@ -1,7 +1,9 @@
 package input
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/jezek/xgb/xproto"
 	"github.com/jezek/xgb/xtest"
@@ -26,8 +28,8 @@ const (
 type pointer interface {
 	move(x, y int) error
 	button(n int, down bool) error
-	// scroll turns the wheel by dy steps, down positive.
-	scroll(dy int) error
+	// step turns the vertical wheel by one.
+	step(down bool) error
 }
 
 // xtestPointer plays through XTEST on the helper's own connection.
@@ -47,17 +49,11 @@ func (p xtestPointer) button(n int, down bool) error {
 	return fake(p.d, kind, byte(n), 0, 0)
 }
 
-func (p xtestPointer) scroll(dy int) error {
-	n := wheelDown
-	if dy < 0 {
-		n, dy = wheelUp, -dy
+func (p xtestPointer) step(down bool) error {
+	if down {
+		return click(p, wheelDown)
 	}
-	for range dy {
-		if err := click(p, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	return click(p, wheelUp)
 }
 
 func click(p pointer, n int) error {
@@ -103,7 +99,7 @@ func (p *Player) move(x, y int) (guest.Effect, error) {
 	return effect(now == guest.Point{X: x, Y: y}), err
 }
 
-func (p *Player) press(n int, down bool) (guest.Effect, error) {
+func (p *Player) press(ctx context.Context, n int, down bool) (guest.Effect, error) {
 	if n < buttonLeft || n > buttonLast {
 		return "", invalid("button %d: use 1 to 9", n)
 	}
@@ -119,12 +115,16 @@ func (p *Player) press(n int, down bool) (guest.Effect, error) {
 	if n > wheelDown { // the server reports the state of five buttons only
 		return guest.EffectUnverified, nil
 	}
-	r, err := p.at()
-	if err != nil {
-		return "", err
-	}
-	return effect((r.Mask&(xproto.ButtonMask1<<(n-1)) != 0) == down), nil
+	// A window manager that looks at each press first delays it.
+	ok, err := p.d.Until(ctx, seenLimit, func() (bool, error) {
+		r, err := p.at()
+		return err == nil && (r.Mask&(xproto.ButtonMask1<<(n-1)) != 0) == down, err
+	})
+	return effect(ok), err
 }
+
+// seenLimit bounds the wait for a button or key to be seen in its new state.
+const seenLimit = 500 * time.Millisecond
 
 // buttonPath is XTEST for the buttons that the main path has no name for.
 func (p *Player) buttonPath(n int) pointer {
@@ -134,22 +134,32 @@ func (p *Player) buttonPath(n int) pointer {
 	return p.pointer
 }
 
-func (p *Player) scroll(dx, dy int) (guest.Effect, error) {
+// stepGap is between two steps of a wheel. Window managers hold each press up
+// until they have seen it, and programs lose steps that come in one instant.
+const stepGap = 12 * time.Millisecond
+
+func (p *Player) scroll(ctx context.Context, dx, dy int) (guest.Effect, error) {
 	const most = 1000
 	if max(dx, -dx) > most || max(dy, -dy) > most {
 		return "", invalid("scroll by (%d, %d): at most %d steps", dx, dy, most)
 	}
-	if dy != 0 {
-		if err := p.pointer.scroll(dy); err != nil {
+	for range max(dy, -dy) {
+		if err := p.pointer.step(dy > 0); err != nil {
+			return "", err
+		}
+		if err := p.d.Sleep(ctx, stepGap); err != nil {
 			return "", err
 		}
 	}
 	n := wheelRight
 	if dx < 0 {
-		n, dx = wheelLeft, -dx
+		n = wheelLeft
 	}
-	for range dx {
+	for range max(dx, -dx) {
 		if err := click(xtestPointer{p.d}, n); err != nil {
+			return "", err
+		}
+		if err := p.d.Sleep(ctx, stepGap); err != nil {
 			return "", err
 		}
 	}

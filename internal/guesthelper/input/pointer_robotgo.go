@@ -81,12 +81,16 @@ func (p *robotPointer) button(n int, down bool) error {
 	return robotgo.Toggle(name, "up")
 }
 
-func (p *robotPointer) scroll(dy int) error {
+func (p *robotPointer) step(down bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.alive(); err != nil {
 		return err
 	}
-	robotgo.Scroll(0, -dy, 0)
+	if down {
+		robotgo.Scroll(0, -1, 0)
+	} else {
+		robotgo.Scroll(0, 1, 0)
+	}
 	return nil
 }

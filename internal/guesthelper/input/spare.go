@@ -37,7 +37,7 @@ func (p *Player) refresh(m *keymap.Map) error {
 }
 
 // lendOne makes sure that a spare key has sym, for a single key press.
-func (p *Player) lendOne(ctx context.Context, m *keymap.Map, sym keymap.Keysym) (byte, error) {
+func (p *Player) lendOne(ctx context.Context, t target, m *keymap.Map, sym keymap.Keysym) (byte, error) {
 	if err := p.refresh(m); err != nil {
 		return 0, err
 	}
@@ -46,10 +46,6 @@ func (p *Player) lendOne(ctx context.Context, m *keymap.Map, sym keymap.Keysym) 
 		return 0, &guest.Error{Code: guest.CodeUnsupported, Message: fmt.Sprintf("press keysym %#x: %v", uint32(sym), err)}
 	}
 	seg := keymap.Segment{Overwrites: over, Assign: []keymap.Assignment{{Code: code, Sym: sym}}}
-	t, err := p.target()
-	if err != nil {
-		return 0, err
-	}
 	return code, p.assign(ctx, t, seg)
 }
 

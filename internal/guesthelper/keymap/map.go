@@ -14,6 +14,8 @@ const (
 	ModShift   = 1 << 0
 	ModLock    = 1 << 1
 	ModControl = 1 << 2
+	ModAlt     = 1 << 3 // Mod1
+	ModSuper   = 1 << 6 // Mod4
 )
 
 // Keysyms that this package and its users name.
