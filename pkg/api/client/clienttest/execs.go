@@ -33,7 +33,8 @@ func (e *exec) change(f func()) {
 }
 
 // run is the whole list of programs: true, false, echo, cat, numbers N, fail
-// (writes to stderr and ends with 3), wait (ends when signalled), and uname.
+// (writes to stderr and ends with 3), wait and bash (end when signalled), rm and
+// uname.
 func (e *exec) run(spec api.Exec, files map[string]*file) {
 	argv := spec.Argv
 	if spec.Shell != "" {
@@ -48,6 +49,10 @@ func (e *exec) run(spec api.Exec, files map[string]*file) {
 		e.out = []byte(strings.Join(argv[1:], " ") + "\n")
 	case "uname":
 		e.out = []byte("Linux\n")
+	case "rm":
+		for _, name := range argv[1:] {
+			delete(files, name)
+		}
 	case "numbers":
 		n, _ := strconv.Atoi(argv[1])
 		for i := range n {
