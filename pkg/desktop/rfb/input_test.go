@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ var (
 	keyLeft  = desktop.Key{Sym: 0xff51, Code: 0xcb}
 )
 
-// The messages of a session, one line each in hexadecimal, are a golden file.
+// What a client says in a session, one message a line in hexadecimal, are a golden file.
 func TestInputTranscript(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDisplay(32, 8)
@@ -46,8 +47,8 @@ func TestInputTranscript(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		got := d.input() + "\n"
-		path := filepath.Join("testdata", "input.golden")
+		got := strings.Join(d.greeted, "\n") + "\n" + d.input() + "\n"
+		path := filepath.Join("testdata", "session.golden")
 		if *updateGolden {
 			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 				t.Fatal(err)

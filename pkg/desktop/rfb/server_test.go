@@ -30,6 +30,7 @@ type display struct {
 	refuse  error
 	silent  bool // requests are not answered any more
 	log     []string
+	greeted []string // what the client said up to its encodings
 	conns   []net.Conn
 	serving sync.WaitGroup
 }
@@ -100,17 +101,19 @@ func (d *display) serve(conn net.Conn) {
 	for _, step := range []struct {
 		send string
 		read int
-	}{{hello[:12], 12}, {hello[12:14], 1}, {hello[14:], 1}, {string(init), 20 + 4}} {
-		if _, err := io.WriteString(conn, step.send); err != nil {
+	}{{hello[:12], 12}, {hello[12:14], 1}, {hello[14:], 1}, {string(init), 20}, {"", 4 + 4*11}} {
+		if step.send != "" {
+			if _, err := io.WriteString(conn, step.send); err != nil {
+				return
+			}
+		}
+		said := make([]byte, step.read)
+		if _, err := io.ReadFull(conn, said); err != nil {
 			return
 		}
-		if _, err := io.ReadFull(conn, make([]byte, step.read)); err != nil {
-			return
-		}
-	}
-	// 20 bytes of pixel format and 4 of set encodings were read; 11 encodings follow.
-	if _, err := io.ReadFull(conn, make([]byte, 4*11)); err != nil {
-		return
+		d.mu.Lock()
+		d.greeted = append(d.greeted, hex.EncodeToString(said))
+		d.mu.Unlock()
 	}
 	if _, err := conn.Write(update(rect(0, 0, 1, 1, -258), rect(1, 0, 1, 1, -257))); err != nil {
 		return
