@@ -86,7 +86,13 @@ func (d *Desktop) Windows(ctx context.Context) ([]guest.Window, error) {
 
 // WindowOp changes one window.
 func (d *Desktop) WindowOp(ctx context.Context, op guest.WindowOp) error {
-	return d.c.call(ctx, guest.OpWindow, op, nil)
+	_, err := d.ChangeWindow(ctx, op)
+	return err
+}
+
+// ChangeWindow is WindowOp that tells what became of the window.
+func (d *Desktop) ChangeWindow(ctx context.Context, op guest.WindowOp) (done guest.WindowDone, err error) {
+	return done, d.c.call(ctx, guest.OpWindow, op, &done)
 }
 
 // Launch starts a program in the session and returns its process id.

@@ -197,7 +197,8 @@ func (d *Desktop) do(m guest.HelperMessage) (result any, data []byte, err error)
 	case guest.OpWindows:
 		return guest.WindowList{Windows: d.windows}, nil, nil
 	case guest.OpWindow:
-		return nil, nil, d.window(m)
+		done, err := d.window(m)
+		return done, nil, err
 	case guest.OpLaunch:
 		l, err := params[guest.Launch](m)
 		d.launched = append(d.launched, l)
@@ -243,23 +244,31 @@ func (d *Desktop) picture(m guest.HelperMessage) (any, []byte, error) {
 
 func (d *Desktop) input(m guest.HelperMessage) (any, []byte, error) {
 	b, err := params[guest.InputBatch](m)
+	res := guest.InputResult{Done: len(b.Events)}
 	for _, ev := range b.Events {
 		d.events = append(d.events, ev)
+		res.Effects = append(res.Effects, guest.InputEffect{Effect: guest.EffectConfirmed})
 		if ev.Kind == "move" {
 			d.pointer = guest.Point{X: ev.X, Y: ev.Y}
 		}
 	}
-	return guest.InputResult{Done: len(b.Events), Pointer: d.pointer}, nil, err
+	res.Pointer = d.pointer
+	return res, nil, err
 }
 
-func (d *Desktop) window(m guest.HelperMessage) error {
+func (d *Desktop) window(m guest.HelperMessage) (done guest.WindowDone, err error) {
+	done.Effect = guest.EffectConfirmed
 	op, err := params[guest.WindowOp](m)
 	if err != nil {
-		return err
+		return done, err
 	}
 	i := slices.IndexFunc(d.windows, func(w guest.Window) bool { return w.ID == op.ID })
 	if i < 0 {
-		return &guest.Error{Code: guest.CodeNotFound, Message: "there is no such window"}
+		return done, &guest.Error{Code: guest.CodeNotFound, Message: "there is no such window"}
+	}
+	if op.Op == "close" {
+		d.windows = slices.Delete(d.windows, i, i+1)
+		return done, nil
 	}
 	w := &d.windows[i]
 	switch op.Op {
@@ -273,8 +282,8 @@ func (d *Desktop) window(m guest.HelperMessage) error {
 		w.Minimized = true
 	case "restore":
 		w.Maximized, w.Minimized = false, false
-	case "close":
-		d.windows = slices.Delete(d.windows, i, i+1)
 	}
-	return nil
+	now := *w
+	done.Window = &now
+	return done, nil
 }
