@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +19,8 @@ import (
 )
 
 // TestMain plays QEMU, qemu-img and mke2fs when it is started as one of them,
-// and the daemon that dies in the middle.
+// and the daemon that dies in the middle. They end by syscall.Exit: os.Exit waits
+// a second under the race detector.
 func TestMain(m *testing.M) {
 	args := os.Args[1:]
 	first := ""
@@ -27,25 +29,25 @@ func TestMain(m *testing.M) {
 	}
 	switch {
 	case first == crashFlag:
-		os.Exit(crashChild(args[1:]))
+		syscall.Exit(crashChild(args[1:]))
 	case first == "create", first == "convert":
-		os.Exit(fakeTool(args))
+		syscall.Exit(fakeTool(args))
 	case first == "-q": // mke2fs works on the raw file as it is
-		os.Exit(0)
+		syscall.Exit(0)
 	case first == "-version":
 		fmt.Println("QEMU emulator version 7.2.99 (fake)")
-		os.Exit(0)
+		syscall.Exit(0)
 	case first == "--version", first == "-V":
 		fmt.Println("fake 1.0")
-		os.Exit(0)
+		syscall.Exit(0)
 	case slices.Contains(args, "help"):
 		fmt.Println(`dgram "virtio-vga" "virtio-tablet-pci" "virtio-keyboard-pci" "virtio-net-pci" "virtio-blk-pci" "virtio-rng-pci" "vmgenid"`)
-		os.Exit(0)
+		syscall.Exit(0)
 	case first == "-name" && args[1] == "deskfork-accelerator-probe":
 		fmt.Print("SE")
-		os.Exit(33)
+		syscall.Exit(33)
 	case first == "-name":
-		os.Exit(fakeQEMU(args))
+		syscall.Exit(fakeQEMU(args))
 	}
 	os.Exit(m.Run())
 }
@@ -168,7 +170,7 @@ func (f *fakeMachine) serve(c net.Conn) {
 		f.mu.Unlock()
 		switch {
 		case cmd.Execute == "quit":
-			os.Exit(0)
+			syscall.Exit(0)
 		case cmd.Execute == "system_powerdown" && !f.deaf:
 			f.powerOff()
 		}

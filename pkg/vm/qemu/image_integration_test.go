@@ -22,20 +22,20 @@ var imageDir = flag.String("image", "", "directory of a guest image: boot it too
 func imageSpec(t *testing.T, dir string) vm.Spec {
 	t.Helper()
 	var m struct {
-		Kernel struct{ Cmdline string }
+		Boot struct{ Cmdline string }
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(b, &m); err != nil {
-		t.Fatal(err)
+	if err := json.Unmarshal(b, &m); err != nil || m.Boot.Cmdline == "" {
+		t.Fatalf("manifest of %s: %v %+v", dir, err, m)
 	}
 	shape, _ := vm.ShapeNamed("medium")
 	return vm.Spec{
 		ID: "image", Incarnation: "i1", Shape: shape,
 		Boot: vm.Boot{
-			Kernel: filepath.Join(dir, "vmlinuz"), Initrd: filepath.Join(dir, "initrd.img"), Cmdline: m.Kernel.Cmdline,
+			Kernel: filepath.Join(dir, "vmlinuz"), Initrd: filepath.Join(dir, "initrd.img"), Cmdline: m.Boot.Cmdline,
 		},
 		System:    vm.Disk{Base: filepath.Join(dir, "system.img"), BaseFormat: "raw"},
 		Workspace: vm.Disk{SizeMiB: 1024, Label: "workspace"},

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +22,7 @@ import (
 // behaves under KVM; under TCG it always passes.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "-name" && os.Args[2] == "deskfork-accelerator-probe" {
-		os.Exit(fakeQEMU())
+		syscall.Exit(fakeQEMU())
 	}
 	os.Exit(m.Run())
 }
