@@ -23,7 +23,7 @@ func desktop(cfg *guestd.Config, o options, log *slog.Logger, env func() map[str
 		log.Warn("no desktop helper is installed", "path", o.helper)
 		return
 	}
-	command := &display.Command{Path: o.helper, Session: cfg.Session, Env: env, Logger: log}
+	command := &display.Command{Path: o.helper, Session: cfg.Session, Env: env, Logger: log, Shield: cfg.Exec.Shield}
 	cfg.Helper = display.Config{
 		Spawn:  command.Spawn,
 		Socket: filepath.Join("/tmp/.X11-unix", "X"+strings.TrimPrefix(o.display, ":")),

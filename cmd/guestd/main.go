@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/guestd"
+	"github.com/deskfork/deskfork/internal/guestd/account"
 	"github.com/deskfork/deskfork/internal/guestd/exec"
 	"github.com/deskfork/deskfork/internal/guestd/system"
 	"github.com/deskfork/deskfork/pkg/guest"
@@ -87,7 +88,7 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		Token: func() (string, error) { return readToken(o.config) },
 		Allow: allow, Logger: log, Version: version, User: o.user,
 		Timing: mux.Timing{Idle: o.idle, Write: o.idle},
-		Exec:   exec.Config{Cgroup: exec.UsableCgroup()},
+		Exec:   exec.Config{Cgroup: exec.UsableCgroup(), Shield: account.NewShield()},
 		System: system.Config{Kernel: system.Host{}, BootTimes: system.BootTimes},
 	}
 	var srv *guestd.Server

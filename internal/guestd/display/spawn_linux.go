@@ -23,7 +23,8 @@ type Command struct {
 	Path    string                 // of the helper
 	Session func() account.Session // asked at every start
 	Env     func() map[string]string
-	Logger  *slog.Logger // takes what the helper writes to standard error
+	Logger  *slog.Logger    // takes what the helper writes to standard error
+	Shield  *account.Shield // lowered around starts; nil: there is none
 }
 
 // Spawn implements Config.Spawn.
@@ -53,7 +54,7 @@ func (c *Command) Spawn(ctx context.Context) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pipe: %w", err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := c.Shield.Lower(cmd.Start); err != nil {
 		return nil, err
 	}
 	var logging sync.WaitGroup

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/guestd/account"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
@@ -22,14 +23,15 @@ const (
 
 // Exec is one program, running or ended.
 type Exec struct {
-	spec  guest.ExecSpec
-	tag   string // in the environment of all its processes
-	cmd   *exec.Cmd
-	group *cgroup // nil where there is none
-	out   *ring
-	err   *ring
-	tty   *os.File // master side; nil without one
-	done  chan struct{}
+	spec   guest.ExecSpec
+	tag    string // in the environment of all its processes
+	cmd    *exec.Cmd
+	group  *cgroup // nil where there is none
+	shield *account.Shield
+	out    *ring
+	err    *ring
+	tty    *os.File // master side; nil without one
+	done   chan struct{}
 
 	timer *time.Timer
 	pumps []*pump

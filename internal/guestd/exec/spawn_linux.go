@@ -27,7 +27,7 @@ func (e *Exec) start(u account.User, tty bool) error {
 		attr.UseCgroupFD, attr.CgroupFD = true, int(e.group.dir.Fd())
 	}
 	e.cmd.SysProcAttr = attr
-	return e.cmd.Start()
+	return e.shield.Lower(e.cmd.Start)
 }
 
 func openTerminal(u account.User, cols, rows uint16) (*files, error) {

@@ -24,6 +24,8 @@ type Config struct {
 	// Cgroup is a cgroup v2 directory in which each exec gets a child of its
 	// own; empty: processes are found by their session and environment.
 	Cgroup string
+	// Shield is lowered around starts; nil: there is none.
+	Shield *account.Shield
 	// MaxRunning bounds programs that run at once. Default 4096.
 	MaxRunning int
 	// KeepEnded, KeepFor and KeepBytes bound what is remembered of ended
@@ -103,7 +105,7 @@ func (t *Table) launch(spec guest.ExecSpec) (*Exec, error) {
 		return nil, err
 	}
 	e := &Exec{
-		spec: spec, tag: strings.ToLower(rand.Text()), done: make(chan struct{}),
+		spec: spec, shield: t.cfg.Shield, tag: strings.ToLower(rand.Text()), done: make(chan struct{}),
 		out: newRing(spec.Ring), err: newRing(spec.Ring),
 	}
 	extra := map[string]string{tagVariable: e.tag}
