@@ -32,7 +32,7 @@ type Config struct {
 	// Images finds what machines boot from. Required.
 	Images Images
 	// Open makes the live parts of a machine; it starts nothing. Required.
-	// adapter.Opener makes the real ones.
+	// adapter.Opener is the real one.
 	Open func(OpenConfig) (*live.Desktop, error)
 	// Lease decides who may send input. Nil: one implicit holder.
 	Lease Lease
@@ -53,8 +53,9 @@ type OpenConfig struct {
 	Desktop string
 	Machine vm.Machine
 	// Token authenticates the host to guestd.
-	Token  string
-	Logger *slog.Logger
+	Token   string
+	Version string // of the host
+	Logger  *slog.Logger
 }
 
 // Image is what a desktop boots from.
@@ -92,6 +93,7 @@ const implicitEpoch = 1
 // implicitLease lets everybody in under one epoch.
 type implicitLease struct{}
 
+// Check implements Lease.
 func (implicitLease) Check(_ context.Context, _, _ string, epoch uint64) error {
 	if epoch == 0 || epoch == implicitEpoch {
 		return nil

@@ -24,19 +24,10 @@ var _ live.Link = (*link)(nil)
 
 // Run implements live.Link.
 func (l *link) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	if l.beside == nil {
 		return l.Client.Run(ctx)
 	}
-	done := make(chan error, 1)
-	go func() { done <- l.beside(ctx) }()
-	err := l.Client.Run(ctx)
-	cancel()
-	if e := <-done; e != nil && err == nil {
-		err = e
-	}
-	return err
+	return both(ctx, l.Client.Run, l.beside)
 }
 
 // Dial implements live.Link.
@@ -76,14 +67,18 @@ type attachment struct {
 	fed     bool
 }
 
+// Started implements live.Attachment.
 func (a attachment) Started() guest.ExecAttached {
 	return guest.ExecAttached{Status: a.Status, OutFrom: a.OutFrom, ErrFrom: a.ErrFrom}
 }
 
+// Stdout implements live.Attachment.
 func (a attachment) Stdout() io.Reader { return a.Attachment.Stdout }
 
+// Stderr implements live.Attachment.
 func (a attachment) Stderr() io.Reader { return a.Attachment.Stderr }
 
+// Stdin implements live.Attachment.
 func (a attachment) Stdin() io.WriteCloser {
 	if !a.fed {
 		return nil
@@ -91,6 +86,7 @@ func (a attachment) Stdin() io.WriteCloser {
 	return a.Attachment.Stdin
 }
 
+// Wait implements live.Attachment.
 func (a attachment) Wait(ctx context.Context) (guest.ExecStatus, error) {
 	defer a.touched()
 	return a.Attachment.Wait(ctx)
@@ -111,14 +107,17 @@ func (f files) of(p guest.PathParams) *client.Files {
 	return f.all.As(p.User)
 }
 
+// Stat implements live.Files.
 func (f files) Stat(ctx context.Context, p guest.PathParams) (guest.FileInfo, error) {
 	return f.of(p).Stat(ctx, p.Path)
 }
 
+// List implements live.Files.
 func (f files) List(ctx context.Context, p guest.ListParams) ([]guest.FileInfo, error) {
 	return f.of(p.PathParams).List(ctx, p.Path, p.Recursive)
 }
 
+// Read implements live.Files.
 func (f files) Read(ctx context.Context, p guest.ReadParams, w io.Writer) error {
 	r, _, err := f.of(p.PathParams).Read(ctx, p.Path, p.Offset, p.N)
 	if err != nil {
@@ -139,12 +138,14 @@ func drain(ctx context.Context, w io.Writer, r io.ReadCloser) error {
 	return err
 }
 
+// Write implements live.Files.
 func (f files) Write(ctx context.Context, p guest.WriteParams, r io.Reader) (guest.FileInfo, error) {
 	return f.of(p.PathParams).Write(ctx, p.Path, client.WriteOptions{
 		Mode: p.Mode, Append: p.Append, Offset: p.Offset, Exclusive: p.Exclusive, MakeParents: p.MakeParents,
 	}, r)
 }
 
+// Change implements live.Files.
 func (f files) Change(ctx context.Context, change any) error {
 	switch c := change.(type) {
 	case guest.MkdirParams:
@@ -160,6 +161,7 @@ func (f files) Change(ctx context.Context, change any) error {
 	return api.Errorf(api.CodeInternal, "%s", fmt.Sprintf("unknown change of a file: %T", change))
 }
 
+// TarOut implements live.Files.
 func (f files) TarOut(ctx context.Context, p guest.PathParams, w io.Writer) error {
 	r, err := f.of(p).TarOut(ctx, p.Path)
 	if err != nil {
@@ -168,6 +170,7 @@ func (f files) TarOut(ctx context.Context, p guest.PathParams, w io.Writer) erro
 	return drain(ctx, w, r)
 }
 
+// TarIn implements live.Files.
 func (f files) TarIn(ctx context.Context, p guest.PathParams, r io.Reader) (guest.TarResult, error) {
 	return f.of(p).TarIn(ctx, p.Path, r)
 }
@@ -182,7 +185,8 @@ func (f files) Watch(ctx context.Context, p guest.WatchParams, each func(guest.F
 	}
 	defer func() {
 		cancel()
-		for range changes { //nolint:revive // its close is the end of the watch's goroutine
+		for range changes {
+			// Its close is the end of the watch's goroutine.
 		}
 	}()
 	for c := range changes {
@@ -204,23 +208,29 @@ var (
 	_ live.Windows = windows{}
 )
 
+// Ready implements live.Session.
 func (s session) Ready(ctx context.Context) (guest.Screen, error) { return s.d.Ready(ctx) }
 
+// SetScreen implements live.Session.
 func (s session) SetScreen(ctx context.Context, width, height int) (guest.Screen, error) {
 	defer s.touched()
 	return s.d.SetScreen(ctx, width, height)
 }
 
+// SetKeyboard implements live.Session.
 func (s session) SetKeyboard(ctx context.Context, k guest.Keyboard) error {
 	return s.d.SetKeyboard(ctx, k.Layout, k.Variant)
 }
 
+// Pointer implements live.Session.
 func (s session) Pointer(ctx context.Context) (guest.Point, error) { return s.d.Pointer(ctx) }
 
+// Screenshot implements live.Session.
 func (s session) Screenshot(ctx context.Context, cursor bool) (guest.Screenshot, error) {
 	return s.d.Screenshot(ctx, guest.ScreenshotParams{Format: guest.FormatPNG, Cursor: cursor})
 }
 
+// Launch implements live.Session.
 func (s session) Launch(ctx context.Context, l guest.Launch) (int, error) {
 	defer s.touched()
 	return s.d.Launch(ctx, l)
@@ -232,17 +242,21 @@ type windows struct {
 	touched func()
 }
 
+// List implements live.Windows.
 func (w windows) List(ctx context.Context) ([]guest.Window, error) { return w.d.Windows(ctx) }
 
+// Do implements live.Windows.
 func (w windows) Do(ctx context.Context, op guest.WindowOp) error {
 	defer w.touched()
 	return w.d.WindowOp(ctx, op)
 }
 
+// Clipboard implements live.Windows.
 func (w windows) Clipboard(ctx context.Context, typ string) (guest.Clipboard, error) {
 	return w.d.ClipboardGet(ctx, typ)
 }
 
+// SetClipboard implements live.Windows.
 func (w windows) SetClipboard(ctx context.Context, c guest.Clipboard) error {
 	return w.d.ClipboardSet(ctx, c)
 }

@@ -1,0 +1,84 @@
+package adapter
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/pkg/desktop/capture"
+	"github.com/deskfork/deskfork/pkg/desktop/inject"
+	"github.com/deskfork/deskfork/pkg/desktop/rfb"
+	"github.com/deskfork/deskfork/pkg/guest"
+	"github.com/deskfork/deskfork/pkg/guest/client"
+	"github.com/deskfork/deskfork/pkg/vm"
+)
+
+// pace is how patient the parts of a desktop are under an accelerator.
+type pace struct {
+	link     float64       // factor of the guest client's waits
+	display  time.Duration // rfb.Config.Timeout
+	keys     int           // presses a second
+	readBack time.Duration
+	confirm  time.Duration
+}
+
+func paceOf(a vm.Accelerator) pace {
+	if a.TimeoutScale() == 1 {
+		return pace{link: 1, display: 10 * time.Second, keys: 30, readBack: 200 * time.Millisecond, confirm: 200 * time.Millisecond}
+	}
+	return pace{link: 3, display: 30 * time.Second, keys: 15, readBack: time.Second, confirm: 600 * time.Millisecond}
+}
+
+// Opener makes the real parts of a desktop: guestd over the machine's private
+// network, pixels and input over its display. It starts nothing.
+func Opener(cfg host.OpenConfig) (*live.Desktop, error) {
+	p := paceOf(cfg.Machine.Info().Accelerator)
+	c := client.New(client.Config{
+		Dial:  func(ctx context.Context) (net.Conn, error) { return cfg.Machine.DialGuest(ctx, guest.Port) },
+		Token: cfg.Token, Logger: cfg.Logger, Scale: p.link, Version: cfg.Version,
+	})
+	display, err := rfb.New(rfb.Config{Dial: cfg.Machine.DialDisplay, Timeout: p.display, Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	d := Guest(c, display.Touch, display.Run)
+	return d, addDisplay(d, c.Desktop, display, p)
+}
+
+// addDisplay adds picture and input to the parts of a desktop.
+func addDisplay(d *live.Desktop, g *client.Desktop, display *rfb.Client, p pace) error {
+	camera, err := capture.New(capture.Config{Source: display})
+	if err != nil {
+		return err
+	}
+	hand, err := inject.New(inject.Config{
+		Source: display, Input: display, Helper: helper{g}, Rate: p.keys, ReadBack: p.readBack, Confirm: p.confirm,
+	})
+	if err != nil {
+		return fmt.Errorf("prepare input: %w", err)
+	}
+	d.Screen = screen{camera: camera, source: display, pointer: g.Pointer}
+	d.Input = &input{hand: hand, camera: camera, source: display, turn: make(chan struct{}, 1)}
+	return nil
+}
+
+// both runs two things until ctx ends or the first has, and answers when both
+// have ended.
+func both(ctx context.Context, first, second func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var other error
+	var wait sync.WaitGroup
+	wait.Go(func() { other = second(ctx) })
+	err := first(ctx)
+	cancel()
+	wait.Wait()
+	if err == nil {
+		err = other
+	}
+	return err
+}
