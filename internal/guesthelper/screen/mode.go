@@ -36,7 +36,7 @@ func CVT(width, height int) Mode {
 	active := float64(width)
 	hblank := int(math.Floor(active*blankPct/(100-blankPct)/(2*cvtCellGran))) * 2 * cvtCellGran
 	htotal := width + hblank
-	hsync := htotal * cvtHSyncPct / 100 / cvtCellGran * cvtCellGran
+	hsync := max(cvtCellGran, htotal*cvtHSyncPct/100/cvtCellGran*cvtCellGran)
 	hsyncEnd := width + hblank/2
 
 	clock := int(float64(htotal)/period*1e6/cvtClockStepHz) * cvtClockStepHz

@@ -1,0 +1,4 @@
+package keymap
+
+// Legacy is the table of the keysyms older than Unicode.
+var Legacy = legacy
