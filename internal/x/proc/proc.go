@@ -21,6 +21,10 @@ import (
 // another one has its pid now.
 var ErrGone = errors.New("process is gone")
 
+// ErrOther is the ErrGone of a pid whose process lives but lacks the marker. A
+// child has no arguments yet for a moment after exec has succeeded.
+var ErrOther = fmt.Errorf("%w: its pid is another's", ErrGone)
+
 // Identity names one process of one boot of the host.
 type Identity struct {
 	PID   int    `json:"pid"`
@@ -92,16 +96,19 @@ func (p *Process) inspect() error {
 	if err != nil {
 		return err
 	}
-	st, err := readStat(p.id.PID)
-	if err != nil {
-		return err
-	}
 	has, err := hasArgument(p.id.PID, p.id.Marker)
 	if err != nil {
 		return err
 	}
-	if !has || st.state == 'Z' || st.state == 'X' || !p.Alive() {
+	st, err := readStat(p.id.PID) // second, for a process without arguments may be a zombie
+	if err != nil {
+		return err
+	}
+	if st.state == 'Z' || st.state == 'X' || !p.Alive() {
 		return fmt.Errorf("process %d: %w", p.id.PID, ErrGone)
+	}
+	if !has {
+		return fmt.Errorf("process %d: %w", p.id.PID, ErrOther)
 	}
 	p.id.Start, p.id.Boot = st.start, boot
 	return nil

@@ -23,8 +23,8 @@ const childFlag = "-proc-test-child"
 // TestMain turns the test binary into a child that says so and waits.
 func TestMain(m *testing.M) {
 	if slices.Contains(os.Args, childFlag) {
-		os.Stdout.WriteString("ready\n")
-		io.Copy(io.Discard, os.Stdin)
+		_, _ = os.Stdout.WriteString("ready\n")
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
 	}
 	os.Exit(m.Run())
@@ -60,7 +60,7 @@ func TestOpenProvesIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
+	t.Cleanup(p.Close)
 	good := p.Identity()
 	for name, tc := range map[string]struct {
 		change func(*proc.Identity)
@@ -76,6 +76,7 @@ func TestOpenProvesIdentity(t *testing.T) {
 		"no pid":         {func(i *proc.Identity) { i.PID = 0 }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			id := good
 			tc.change(&id)
 			q, err := proc.Open(id)
@@ -86,6 +87,25 @@ func TestOpenProvesIdentity(t *testing.T) {
 				t.Fatalf("Open = %v, want gone %v", err, tc.gone)
 			}
 		})
+	}
+}
+
+func TestAttachTellsStrangersFromTheDead(t *testing.T) {
+	t.Parallel()
+	cmd := child(t, "c0ffee00-stranger")
+	if _, err := proc.Attach(cmd.Process.Pid, "x"); !errors.Is(err, proc.ErrOther) || !errors.Is(err, proc.ErrGone) {
+		t.Fatalf("Attach to a stranger = %v, want ErrOther", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := proc.Attach(cmd.Process.Pid, "c0ffee00-stranger")
+	for err == nil { // until the kernel has made it a zombie
+		p.Close()
+		p, err = proc.Attach(cmd.Process.Pid, "c0ffee00-stranger")
+	}
+	if !errors.Is(err, proc.ErrGone) {
+		t.Fatalf("Attach to the dead = %v, want ErrGone", err)
 	}
 }
 

@@ -84,7 +84,7 @@ func parseStat(b []byte) (stat, error) {
 		return stat{}, errors.New("parse stat: no command name")
 	}
 	f := bytes.Fields(b[i+1:])
-	const state, start = 3 - 3, 22 - 3
+	const state, start = 0, 19 // fields 3 and 22
 	if len(f) <= start || len(f[state]) != 1 {
 		return stat{}, fmt.Errorf("parse stat: %d fields after the name", len(f))
 	}

@@ -35,22 +35,24 @@ func TestMain(m *testing.M) {
 	case first == "-q": // mke2fs works on the raw file as it is
 		syscall.Exit(0)
 	case first == "-version":
-		fmt.Println("QEMU emulator version 7.2.99 (fake)")
+		say("QEMU emulator version 7.2.99 (fake)")
 		syscall.Exit(0)
 	case first == "--version", first == "-V":
-		fmt.Println("fake 1.0")
+		say("fake 1.0")
 		syscall.Exit(0)
 	case slices.Contains(args, "help"):
-		fmt.Println(`dgram "virtio-vga" "virtio-tablet-pci" "virtio-keyboard-pci" "virtio-net-pci" "virtio-blk-pci" "virtio-rng-pci" "vmgenid"`)
+		say(`dgram "virtio-vga" "virtio-tablet-pci" "virtio-keyboard-pci" "virtio-net-pci" "virtio-blk-pci" "virtio-rng-pci" "vmgenid"`)
 		syscall.Exit(0)
 	case first == "-name" && args[1] == "deskfork-accelerator-probe":
-		fmt.Print("SE")
+		say("SE")
 		syscall.Exit(33)
 	case first == "-name":
 		syscall.Exit(fakeQEMU(args))
 	}
 	os.Exit(m.Run())
 }
+
+func say(s string) { _, _ = os.Stdout.WriteString(s + "\n") }
 
 // fakeTool makes the file that is named last, or before a size.
 func fakeTool(args []string) int {
@@ -102,7 +104,7 @@ func fakeQEMU(args []string) int {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 	}
 	vnc, err := net.Listen("unix", path(option("-vnc"), "unix:"))
 	if err == nil {
@@ -123,7 +125,7 @@ func (f *fakeMachine) display(l net.Listener) {
 			return
 		}
 		go func() { // ends with the connection
-			io.WriteString(c, "RFB 003.008\n")
+			_, _ = io.WriteString(c, "RFB 003.008\n")
 			b := make([]byte, 1)
 			if _, err := io.ReadFull(c, b); err == nil && b[0] == 'P' {
 				f.powerOff()
@@ -149,7 +151,7 @@ func (f *fakeMachine) monitor(l net.Listener) int {
 
 func (f *fakeMachine) serve(c net.Conn) {
 	defer c.Close()
-	io.WriteString(c, `{"QMP":{"version":{"qemu":{"major":7,"minor":2,"micro":99},"package":""},"capabilities":["oob"]}}`+"\n")
+	_, _ = io.WriteString(c, `{"QMP":{"version":{"qemu":{"major":7,"minor":2,"micro":99},"package":""},"capabilities":["oob"]}}`+"\n")
 	for s := bufio.NewScanner(c); s.Scan(); {
 		var cmd struct {
 			Execute string
@@ -182,7 +184,7 @@ func (f *fakeMachine) powerOff() {
 	defer f.mu.Unlock()
 	f.state = "shutdown"
 	for _, c := range f.conns {
-		io.WriteString(c, `{"event":"SHUTDOWN","data":{"guest":true,"reason":"guest-shutdown"},"timestamp":{"seconds":1,"microseconds":0}}`+"\n")
+		_, _ = io.WriteString(c, `{"event":"SHUTDOWN","data":{"guest":true,"reason":"guest-shutdown"},"timestamp":{"seconds":1,"microseconds":0}}`+"\n")
 	}
 }
 

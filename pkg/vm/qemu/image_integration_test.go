@@ -86,3 +86,18 @@ func TestImageBoots(t *testing.T) {
 	}
 	t.Logf("guest powered off in %v", time.Since(asked))
 }
+
+// eventually polls a condition of another process, which tells nobody.
+func eventually(t *testing.T, limit time.Duration, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(limit)
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("nothing within %v", limit)
+		}
+	}
+}

@@ -137,20 +137,37 @@ func (m *Machine) Stop(ctx context.Context, grace time.Duration) error {
 		return nil
 	}
 	if mon != nil && grace > 0 {
-		if err := m.powerdown(ctx, mon); err != nil {
-			m.log.Warn("power button not pressed", "error", err)
-		}
-		t := time.NewTimer(grace)
-		defer t.Stop()
-		select {
-		case <-m.done:
-			return nil
-		case <-t.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the guest to power off: %w", ctx.Err())
+		off, err := m.askOff(ctx, mon, grace)
+		if off || err != nil {
+			return err
 		}
 	}
 	return m.kill(ctx)
+}
+
+// pressAgain: a guest that still boots does not hear the first press.
+const pressAgain = 10 * time.Second
+
+// askOff presses the power button until the machine has ended or grace has passed.
+func (m *Machine) askOff(ctx context.Context, mon *qmp.Client, grace time.Duration) (bool, error) {
+	end := time.NewTimer(grace)
+	defer end.Stop()
+	again := time.NewTicker(pressAgain)
+	defer again.Stop()
+	for {
+		if err := m.powerdown(ctx, mon); err != nil {
+			m.log.Warn("power button not pressed", "error", err)
+		}
+		select {
+		case <-m.done:
+			return true, nil
+		case <-end.C:
+			return false, nil
+		case <-again.C:
+		case <-ctx.Done():
+			return false, fmt.Errorf("wait for the guest to power off: %w", ctx.Err())
+		}
+	}
 }
 
 func (m *Machine) beginStop() *qmp.Client {

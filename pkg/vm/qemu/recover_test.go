@@ -37,12 +37,12 @@ type crashJob struct {
 func crashChild(args []string) int {
 	var job crashJob
 	if err := json.Unmarshal([]byte(args[0]), &job); err != nil {
-		fmt.Println(err)
+		say(err.Error())
 		return 1
 	}
 	n := 0
 	die := func(step string) {
-		fmt.Print(step)
+		_, _ = os.Stdout.WriteString(step)
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 		select {}
 	}
@@ -56,7 +56,7 @@ func crashChild(args []string) int {
 		},
 	})
 	if err != nil {
-		fmt.Println(err)
+		say(err.Error())
 		return 1
 	}
 	m, err := p.Create(context.Background(), job.Spec)
@@ -64,7 +64,7 @@ func crashChild(args []string) int {
 		err = m.Destroy(context.Background())
 	}
 	if err != nil {
-		fmt.Println(err)
+		say(err.Error())
 		return 1
 	}
 	die("done")
@@ -157,7 +157,7 @@ func assertWorks(t *testing.T, m vm.Machine) {
 	g.Close()
 }
 
-func TestKillAtEveryStepWithFakeQEMU(t *testing.T) {
+func TestKillAtEveryStepWithFakeQEMU(t *testing.T) { //nolint:tparallel // its steps are an order
 	t.Parallel()
 	killAtEveryStep(t, newEnv)
 }
@@ -175,8 +175,7 @@ func TestAdoptedMachine(t *testing.T) {
 			t.Helper()
 			kill(t, m.Info().PID, unix.SIGKILL)
 			<-m.Done()
-			var exit *vm.ExitError
-			if !errors.As(m.Err(), &exit) {
+			if _, ok := errors.AsType[*vm.ExitError](m.Err()); !ok {
 				return fmt.Errorf("Err = %w, want an ExitError", m.Err())
 			}
 			return nil

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,20 +38,39 @@ func (p *Provider) spawn(ctx context.Context, l layout, args []string, cgroup *o
 	if err := p.start(cmd); err != nil {
 		return nil, nil, fmt.Errorf("start %s: %w", p.cfg.QEMU, err)
 	}
-	pr, err := proc.Attach(cmd.Process.Pid, l.uuid)
+	pr, err := attachChild(cmd.Process.Pid, l.uuid)
 	if err != nil {
 		// It ended at once: its own words say more than ours.
 		_ = cmd.Process.Kill()
 		return nil, nil, exitError("start", cmd, l, cmd.Wait())
 	}
-	p.confine(pr.Identity().PID)
+	adj := filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "oom_score_adj")
+	if err := os.WriteFile(adj, []byte(strconv.Itoa(p.cfg.OOMScoreAdj)), 0); err != nil {
+		p.cfg.Logger.Warn("OOM score of QEMU not set", "pid", cmd.Process.Pid, "error", err)
+	}
 	return cmd, pr, nil
 }
 
-// start forks and executes with transparent huge pages off: a child inherits
-// that, and in a machine they only turn sparse memory into held memory (the
-// translation buffer above all). It is a property of our whole process
-// meanwhile, hence the lock, and it is put back.
+// execGrace is how long a child may be without arguments after exec succeeded:
+// the kernel sets them after it has closed the descriptor that told us.
+const execGrace = 2 * time.Second
+
+func attachChild(pid int, marker string) (*proc.Process, error) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for began := time.Now(); ; <-tick.C {
+		pr, err := proc.Attach(pid, marker)
+		if !errors.Is(err, proc.ErrOther) || time.Since(began) > execGrace {
+			return pr, err
+		}
+	}
+}
+
+// start forks and executes with two properties that a child inherits. Core
+// dumps off: they would hold the guest's memory. Transparent huge pages off:
+// they only turn sparse memory into held memory (the translation buffer above
+// all). Both are properties of our whole process meanwhile, hence the lock, and
+// are put back.
 func (p *Provider) start(cmd *exec.Cmd) error {
 	p.startMu.Lock()
 	defer p.startMu.Unlock()
@@ -60,24 +80,13 @@ func (p *Provider) start(cmd *exec.Cmd) error {
 			defer func() { _ = unix.Prctl(unix.PR_SET_THP_DISABLE, 0, 0, 0, 0) }()
 		}
 	}
-	return cmd.Start()
-}
-
-// Limits of a QEMU process.
-const maxFiles = 4096
-
-// confine sets what can be set from outside. What the host refuses costs
-// protection, not function: it is logged.
-func (p *Provider) confine(pid int) {
-	none, files := unix.Rlimit{}, unix.Rlimit{Cur: maxFiles, Max: maxFiles}
-	err := errors.Join(
-		unix.Prlimit(pid, unix.RLIMIT_CORE, &none, nil), // a core holds the guest's memory
-		unix.Prlimit(pid, unix.RLIMIT_NOFILE, &files, nil),
-		os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"), []byte(strconv.Itoa(p.cfg.OOMScoreAdj)), 0),
-	)
-	if err != nil {
-		p.cfg.Logger.Warn("QEMU not confined in full", "pid", pid, "error", err)
+	var core unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_CORE, &core) == nil && core.Cur != 0 {
+		if unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 0, Max: core.Max}) == nil {
+			defer func() { _ = unix.Setrlimit(unix.RLIMIT_CORE, &core) }()
+		}
 	}
+	return cmd.Start()
 }
 
 // exitError describes a child that has been waited for with result werr.

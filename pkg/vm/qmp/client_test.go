@@ -57,7 +57,7 @@ func dialFake(t *testing.T, cfg qmp.Config, answer func(command, io.Writer)) *qm
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close(); <-ended })
+	t.Cleanup(func() { _ = c.Close(); <-ended })
 	return c
 }
 
@@ -104,7 +104,7 @@ func TestDeadlineAndLateReply(t *testing.T) {
 		if err := c.Execute(t.Context(), "quick", nil, &got); err != nil || got != "mine" {
 			t.Fatalf("after a late reply: %q, %v; want mine", got, err)
 		}
-		c.Close()
+		_ = c.Close()
 	})
 }
 
@@ -113,9 +113,9 @@ func TestStuckPeerBlocksNobodyForEver(t *testing.T) {
 		ours, theirs := net.Pipe()
 		go func() { // ends after the handshake; nobody reads any more
 			r := bufio.NewReader(theirs)
-			io.WriteString(theirs, greeting)
-			r.ReadString('\n')
-			io.WriteString(theirs, `{"return":{},"id":1}`+"\n")
+			_, _ = io.WriteString(theirs, greeting)
+			_, _ = r.ReadString('\n')
+			_, _ = io.WriteString(theirs, `{"return":{},"id":1}`+"\n")
 		}()
 		c, err := qmp.New(t.Context(), ours, qmp.Config{Timeout: time.Second})
 		if err != nil {
@@ -176,7 +176,7 @@ func TestIdleSubscriberStopsNobody(t *testing.T) {
 	if _, ok := <-closed.Events(); ok {
 		t.Error("a closed subscription got an event")
 	}
-	c.Close()
+	_ = c.Close()
 	if _, ok := <-c.Subscribe(1).Events(); ok {
 		t.Error("an event after the end")
 	}
@@ -207,7 +207,7 @@ func TestSendFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	f, err := os.Open("testdata/commands.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -228,10 +228,10 @@ func receiveFile(l net.Listener) string {
 		return err.Error()
 	}
 	defer conn.Close()
-	io.WriteString(conn, greeting)
+	_, _ = io.WriteString(conn, greeting)
 	buf := make([]byte, 4096)
-	conn.Read(buf)
-	io.WriteString(conn, `{"return":{},"id":1}`+"\n")
+	_, _ = conn.Read(buf)
+	_, _ = io.WriteString(conn, `{"return":{},"id":1}`+"\n")
 	oob := make([]byte, unix.CmsgSpace(4))
 	n, oobn, _, _, err := conn.(*net.UnixConn).ReadMsgUnix(buf, oob)
 	if err != nil || !strings.Contains(string(buf[:n]), `"fdname":"state0"`) {
@@ -247,7 +247,7 @@ func receiveFile(l net.Listener) string {
 	}
 	f := os.NewFile(uintptr(fds[0]), "passed")
 	defer f.Close()
-	io.WriteString(conn, `{"return":{},"id":2}`+"\n")
+	_, _ = io.WriteString(conn, `{"return":{},"id":2}`+"\n")
 	b, err := io.ReadAll(f)
 	return string(b) + fmt.Sprint(err)
 }
@@ -296,15 +296,15 @@ func FuzzServer(f *testing.F) {
 		sent := make(chan struct{})
 		go func() { // awaited below
 			defer close(sent)
-			theirs.Write(b)
+			_, _ = theirs.Write(b)
 			theirs.Close()
 		}()
-		go io.Copy(io.Discard, theirs) // ends with theirs
+		go func() { _, _ = io.Copy(io.Discard, theirs) }() // ends with theirs
 		c, err := qmp.New(t.Context(), ours, qmp.Config{Timeout: time.Second, MaxLine: 1 << 16})
 		if err == nil {
 			sub := c.Subscribe(2)
 			_ = c.Execute(t.Context(), "query-status", nil, nil)
-			c.Close()
+			_ = c.Close()
 			for range sub.Events() {
 				continue
 			}

@@ -74,19 +74,13 @@ func awaitDone(t *testing.T, m vm.Machine) {
 }
 
 func lifecycle(t *testing.T, h Harness) {
+	t.Helper()
 	p := h.New(t)
 	if adopted, err := p.Recover(t.Context()); err != nil || len(adopted) != 0 {
 		t.Fatalf("Recover of nothing = %v, %v", adopted, err)
 	}
 	m := make1(t, p, h, 1)
-	i := m.Info()
-	if i.ID != "d1" || i.Incarnation != "i1" || i.State != vm.StateRunning || i.Adopted || i.Shape != h.Spec(t).Shape ||
-		i.Started.IsZero() || i.Accelerator != vm.AccelKVM && i.Accelerator != vm.AccelTCG {
-		t.Errorf("Info = %+v", i)
-	}
-	if m.Err() != nil {
-		t.Errorf("Err of a running machine = %v", m.Err())
-	}
+	newborn(t, h, m)
 	display(t, m)
 	if !h.NoGuest {
 		guestEchoes(t, m)
@@ -96,6 +90,24 @@ func lifecycle(t *testing.T, h Harness) {
 			t.Fatalf("Destroy: %v", err)
 		}
 	}
+	ended(t, m)
+}
+
+func newborn(t *testing.T, h Harness, m vm.Machine) {
+	t.Helper()
+	i := m.Info()
+	if i.ID != "d1" || i.Incarnation != "i1" || i.State != vm.StateRunning || i.Adopted || i.Shape != h.Spec(t).Shape ||
+		i.Started.IsZero() || i.Accelerator != vm.AccelKVM && i.Accelerator != vm.AccelTCG {
+		t.Errorf("Info = %+v", i)
+	}
+	if m.Err() != nil {
+		t.Errorf("Err of a running machine = %v", m.Err())
+	}
+}
+
+// ended checks a machine after Destroy.
+func ended(t *testing.T, m vm.Machine) {
+	t.Helper()
 	awaitDone(t, m)
 	if m.Err() != nil {
 		t.Errorf("Err after Destroy = %v, want nil", m.Err())
@@ -142,6 +154,7 @@ func guestEchoes(t *testing.T, m vm.Machine) {
 }
 
 func refusals(t *testing.T, h Harness) {
+	t.Helper()
 	p := h.New(t)
 	m := make1(t, p, h, 1)
 	s := h.Spec(t)
@@ -171,6 +184,7 @@ func refusals(t *testing.T, h Harness) {
 }
 
 func stopKeepsAndDestroyRemoves(t *testing.T, h Harness) {
+	t.Helper()
 	m := make1(t, h.New(t), h, 1)
 	grace := 50 * time.Millisecond
 	if h.Obeys {
@@ -193,6 +207,7 @@ func stopKeepsAndDestroyRemoves(t *testing.T, h Harness) {
 }
 
 func guestOff(t *testing.T, h Harness) {
+	t.Helper()
 	if h.PowerOff == nil {
 		t.Skip("the harness cannot switch a guest off")
 	}
@@ -205,6 +220,7 @@ func guestOff(t *testing.T, h Harness) {
 }
 
 func crash(t *testing.T, h Harness) {
+	t.Helper()
 	if h.Crash == nil {
 		t.Skip("the harness cannot crash a machine")
 	}
@@ -218,6 +234,7 @@ func crash(t *testing.T, h Harness) {
 }
 
 func twoAtATime(t *testing.T, h Harness) {
+	t.Helper()
 	p := h.New(t)
 	a, b := make1(t, p, h, 1), make1(t, p, h, 2)
 	if err := a.Destroy(t.Context()); err != nil {
@@ -230,6 +247,7 @@ func twoAtATime(t *testing.T, h Harness) {
 }
 
 func capabilities(t *testing.T, h Harness) {
+	t.Helper()
 	p := h.New(t)
 	c, err := p.Capabilities(t.Context())
 	if err != nil || c.Provider == "" || c.Accelerator == "" || c.AcceleratorReason == "" || len(c.Limits) == 0 {

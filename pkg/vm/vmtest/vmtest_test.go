@@ -77,7 +77,7 @@ func TestConfiguredGuestAndRefusal(t *testing.T) {
 				return nil, errDial
 			}
 			ours, theirs := net.Pipe()
-			go func() { io.WriteString(theirs, string(s.ID)); theirs.Close() }() // ends with the reader
+			go func() { _, _ = io.WriteString(theirs, string(s.ID)); theirs.Close() }() // ends with the reader
 			return ours, nil
 		},
 	})

@@ -47,7 +47,7 @@ func watch(ctx context.Context, cmd *exec.Cmd, lim limits) (detail string, err e
 	for m := range marks {
 		_ = m
 	}
-	werr := cmd.Wait()
+	_ = cmd.Wait() // its status is judged below
 	if errors.Is(err, errEnded) {
 		return "", fmt.Errorf("%w%s", err, tail(stderr.String()))
 	}
@@ -55,7 +55,7 @@ func watch(ctx context.Context, cmd *exec.Cmd, lim limits) (detail string, err e
 		return "", err
 	}
 	if code := cmd.ProcessState.ExitCode(); code != exitPassed {
-		return "", fmt.Errorf("probe guest ended with %v, want exit status %d%s", werr, exitPassed, tail(stderr.String()))
+		return "", fmt.Errorf("probe guest ended with %s, want exit status %d%s", cmd.ProcessState, exitPassed, tail(stderr.String()))
 	}
 	return fmt.Sprintf("long mode after %d ms, 2e8 iterations in %d ms",
 		(time.Since(began) - loop).Milliseconds(), loop.Milliseconds()), nil
