@@ -27,6 +27,17 @@ func (h *held) lost() {
 	h.stuck = h.buttons != 0
 }
 
+// appendPointer places the pointer. QEMU spreads 0..width over a tablet's
+// 0..32767 and rounds down, and so does the guest on the way back, so that x
+// would arrive at x-1; and a tablet that has not moved yet takes 0 for no news.
+// x+1 arrives at x, from 0 to the last pixel.
+func (s *session) appendPointer(b []byte, p image.Point, buttons desktop.Button) []byte {
+	if s.qemu {
+		p = p.Add(image.Pt(1, 1))
+	}
+	return appendPointer(b, p.X, p.Y, buttons)
+}
+
 // Pointer moves the pointer and sets its buttons. ErrUnsupported when the
 // guest has no absolute pointer (yet), or for buttons that the server lacks:
 // QEMU knows left, middle, right and the vertical wheel.
@@ -48,14 +59,14 @@ func (c *Client) Pointer(ctx context.Context, x, y int, buttons desktop.Button) 
 		var b []byte
 		h := &c.held
 		if h.stuck { // press again what the last connection left pressed
-			b = appendPointer(b, x, y, h.buttons|buttons)
+			b = s.appendPointer(b, image.Pt(x, y), h.buttons|buttons)
 			h.stuck = false
 		}
 		h.pos, h.placed, h.buttons = image.Pt(x, y), true, buttons
 		if c.frame != nil {
 			c.publish(c.frame.Image)
 		}
-		return appendPointer(b, x, y, buttons), nil
+		return s.appendPointer(b, h.pos, buttons), nil
 	})
 }
 
@@ -102,10 +113,10 @@ func (c *Client) Release(ctx context.Context) error {
 			}
 		}
 		if h.stuck {
-			b = appendPointer(b, h.pos.X, h.pos.Y, h.buttons)
+			b = s.appendPointer(b, h.pos, h.buttons)
 		}
 		if h.buttons != 0 {
-			b = appendPointer(b, h.pos.X, h.pos.Y, 0)
+			b = s.appendPointer(b, h.pos, 0)
 		}
 		h.keys, h.buttons, h.stuck = nil, 0, false
 		return b, nil

@@ -3,6 +3,7 @@ package rfb_test
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +61,28 @@ func TestInputTranscript(t *testing.T) {
 		}
 		if diff := cmp.Diff(string(want), got); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// What QEMU and an X server make of the pointer messages, both rounding down,
+// is the pixel that was meant; measured on Debian 12's X server with QEMU 7.2.
+func TestPointerArrivesExactly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDisplay(1366, 10)
+		c := start(t, d, rfb.Config{})
+		for _, x := range []int{0, 1, 2, 682, 683, 684, 1364, 1365} {
+			if err := c.Pointer(t.Context(), x, 0, 0); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			var sent, y int
+			if _, err := fmt.Sscanf(d.input(), "0500%4x%4x", &sent, &y); err != nil {
+				t.Fatal(err)
+			}
+			if got := sent * 32767 / 1366 * 1366 / 32768; got != x || sent*32767/1366 == 0 || y != 1 {
+				t.Errorf("%d is sent as %d and arrives at %d", x, sent, got)
+			}
 		}
 	})
 }
@@ -139,7 +162,7 @@ func TestStuckButtonIsReleased(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if diff := cmp.Diff("050100030004\n050000030004", d.input()); diff != "" {
+		if diff := cmp.Diff("050100040005\n050000040005", d.input()); diff != "" {
 			t.Error(diff)
 		}
 	})
