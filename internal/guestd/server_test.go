@@ -108,7 +108,7 @@ func TestMalformedWire(t *testing.T) {
 		"unknown opcode":  "\x83\x80" + mask,
 		"long control":    "\x89\xfe\x01\x00" + mask,
 		"huge length":     "\x82\xff\x7f\xff\xff\xff\xff\xff\xff\xff" + mask,
-		"above the limit": "\x82\xff\x00\x00\x00\x00\x00\x20\x00\x00" + mask + strings.Repeat("x", 2<<20),
+		"above the limit": "\x82\xff\x00\x00\x00\x00\x00\x80\x00\x00" + mask + strings.Repeat("x", 8<<20),
 		"continuation":    "\x80\x80" + mask,
 		"bad json":        "\x81\x81" + mask + "{",
 		"bad stream":      "\x82\x82" + mask + "\x09\x00",

@@ -94,7 +94,6 @@ func (e *Exec) run() {
 	e.mu.Unlock()
 	close(e.done)
 	reading.Wait() // background children may hold the output for long
-	e.group.remove()
 }
 
 // expire is called at the deadline.

@@ -34,14 +34,15 @@ func newCgroup(parent, tag string) (*cgroup, error) {
 	return &cgroup{path: path, dir: dir}, nil
 }
 
-// remove deletes the group. While background processes of an ended exec live
-// in it that fails, and the empty directory stays behind them.
-func (g *cgroup) remove() {
+// remove deletes the group and reports whether it is gone. While background
+// processes of an ended exec live in it, it cannot be.
+func (g *cgroup) remove() bool {
 	if g == nil {
-		return
+		return true
 	}
 	g.dir.Close()
-	_ = os.Remove(g.path)
+	err := os.Remove(g.path)
+	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
 func (g *cgroup) kill() bool {
@@ -67,9 +68,15 @@ func UsableCgroup() string {
 		}
 		works := g.kill()
 		g.remove()
-		if works {
-			return dir
+		if !works {
+			return ""
 		}
+		// What a former guestd left; groups that are in use refuse.
+		old, _ := filepath.Glob(filepath.Join(dir, "exec-*"))
+		for _, path := range old {
+			_ = os.Remove(path)
+		}
+		return dir
 	}
 	return ""
 }

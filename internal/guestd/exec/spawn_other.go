@@ -17,7 +17,7 @@ type cgroup struct{}
 
 func newCgroup(string, string) (*cgroup, error) { return nil, nil }
 
-func (*cgroup) remove() {}
+func (*cgroup) remove() bool { return true }
 
 // UsableCgroup is "" here: there are none.
 func UsableCgroup() string { return "" }

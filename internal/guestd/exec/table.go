@@ -26,7 +26,7 @@ type Config struct {
 	Cgroup string
 	// Shield is lowered around starts; nil: there is none.
 	Shield *account.Shield
-	// MaxRunning bounds programs that run at once. Default 4096.
+	// MaxRunning bounds programs that run at once. Default 2048.
 	MaxRunning int
 	// KeepEnded, KeepFor and KeepBytes bound what is remembered of ended
 	// execs. Defaults 256, 10 min and 64 MiB of output.
@@ -49,6 +49,7 @@ type Table struct {
 
 	mu     sync.Mutex
 	execs  map[guest.ExecID]*Exec
+	stale  []*cgroup // of ended execs whose background processes live
 	closed bool
 	wg     sync.WaitGroup
 }
@@ -61,7 +62,7 @@ func NewTable(cfg Config) *Table {
 	if cfg.Defaults == nil {
 		cfg.Defaults = func() Defaults { return Defaults{} }
 	}
-	cfg.MaxRunning = cmp.Or(cfg.MaxRunning, 4096)
+	cfg.MaxRunning = cmp.Or(cfg.MaxRunning, 2048)
 	cfg.KeepEnded = cmp.Or(cfg.KeepEnded, 256)
 	cfg.KeepFor = cmp.Or(cfg.KeepFor, 10*time.Minute)
 	cfg.KeepBytes = cmp.Or(cfg.KeepBytes, 64<<20)
@@ -88,13 +89,40 @@ func (t *Table) Start(spec guest.ExecSpec) (*Exec, error) {
 	if t.evictLocked() >= t.cfg.MaxRunning {
 		return nil, &guest.Error{Code: guest.CodeBusy, Message: fmt.Sprintf("%d execs are running already", t.cfg.MaxRunning)}
 	}
+	t.sweepLocked()
 	e, err := t.launch(spec)
 	if err != nil {
 		return nil, err
 	}
 	t.execs[spec.ID] = e
-	t.wg.Go(e.run)
+	t.wg.Go(func() {
+		e.run()
+		t.retire(e.group)
+	})
 	return e, nil
+}
+
+// retire removes a control group, now or, while background processes live in
+// it, at one of the next starts.
+func (t *Table) retire(g *cgroup) {
+	if g.remove() {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stale = append(t.stale, g)
+}
+
+// sweepLocked tries a few of the groups that could not be removed before.
+func (t *Table) sweepLocked() {
+	const few = 8
+	for range min(few, len(t.stale)) {
+		g := t.stale[0]
+		t.stale = t.stale[1:]
+		if !g.remove() {
+			t.stale = append(t.stale, g)
+		}
+	}
 }
 
 func (t *Table) launch(spec guest.ExecSpec) (*Exec, error) {
@@ -119,7 +147,7 @@ func (t *Table) launch(spec guest.ExecSpec) (*Exec, error) {
 	}
 	e.group = group
 	if err := e.spawn(u, env); err != nil {
-		e.group.remove()
+		_ = e.group.remove() // nothing runs in it
 		return nil, err
 	}
 	argv := spec.Argv
@@ -178,7 +206,8 @@ func (t *Table) Get(id guest.ExecID) (*Exec, error) {
 	return nil, &guest.Error{Code: guest.CodeNotFound, Message: fmt.Sprintf("exec %q is not known to this guest", id)}
 }
 
-// List returns all execs, oldest first.
+// List returns all execs, oldest first. Long command lines are cut, so that
+// the list fits into one message; Status has them in full.
 func (t *Table) List() []guest.ExecStatus {
 	t.mu.Lock()
 	t.evictLocked()
@@ -189,10 +218,25 @@ func (t *Table) List() []guest.ExecStatus {
 	t.mu.Unlock()
 	list := make([]guest.ExecStatus, 0, len(all))
 	for _, e := range all {
-		list = append(list, e.Status())
+		st := e.Status()
+		st.Argv = cut(st.Argv)
+		list = append(list, st)
 	}
 	slices.SortFunc(list, func(a, b guest.ExecStatus) int { return a.Started.Compare(b.Started) })
 	return list
+}
+
+func cut(argv []string) []string {
+	left := 512
+	var short []string
+	for _, a := range argv {
+		if len(a) > left {
+			return append(short, strings.ToValidUTF8(a[:left], "")+"…")
+		}
+		short = append(short, a)
+		left -= len(a)
+	}
+	return short
 }
 
 // Remove kills an exec if it runs, waits for its end and forgets it.

@@ -83,7 +83,7 @@ func TestRunRefusals(t *testing.T) {
 		"dir is a file":   {guest.ExecSpec{Argv: []string{"true"}, Dir: "/etc/passwd"}, guest.CodeNotDir},
 		"unknown user":    {guest.ExecSpec{Argv: []string{"true"}, User: "no-such-user"}, guest.CodeNotFound},
 		"odd variable":    {guest.ExecSpec{Argv: []string{"true"}, Env: map[string]string{"A=B": "c"}}, guest.CodeInvalid},
-		"huge request":    {guest.ExecSpec{Argv: []string{"true", strings.Repeat("x", 2<<20)}}, guest.CodeInvalid},
+		"huge request":    {guest.ExecSpec{Argv: []string{"true", strings.Repeat("x", 5<<20)}}, guest.CodeInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := c.Exec.Run(soon(t), tt.spec, nil); !errors.Is(err, code(tt.want)) {

@@ -336,7 +336,7 @@ func TestDirectories(t *testing.T) {
 func TestManyEntries(t *testing.T) {
 	c := guesttest.Start(t, guesttest.Config{}).Client(t)
 	dir := t.TempDir()
-	const n = 12000 // the list is larger than any one message may be
+	const n = 20000 // the list is larger than any one message may be
 	for i := range n {
 		write(t, filepath.Join(dir, fmt.Sprintf("entry-%06d", i)), "")
 	}

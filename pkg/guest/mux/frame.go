@@ -13,7 +13,7 @@ import (
 // Sizes of the wire, in bytes.
 const (
 	// MaxMessage bounds one WebSocket message in either direction.
-	MaxMessage = 1 << 20
+	MaxMessage = 4 << 20
 	// Window is how much of a stream may be on its way and unread.
 	Window = 256 << 10
 	// chunk is the largest payload put into one binary message, so that a
