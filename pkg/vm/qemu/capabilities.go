@@ -54,7 +54,7 @@ func (p *Provider) Capabilities(ctx context.Context) (vm.Capabilities, error) {
 	c.Limits = append(p.toolProbes(ctx, version, nil), probeKVMDevice(p.cfg.User))
 	r, err := accel.New(accel.Config{
 		QEMU: p.cfg.QEMU, Version: version, CPU: argv.CPUModel,
-		Cache: filepath.Join(p.cfg.DataDir, accelFile), Credential: p.cfg.User.credential(), Logger: p.cfg.Logger,
+		Cache: filepath.Join(p.cfg.DataDir, accelFile), Credential: p.cfg.User.Credential(), Logger: p.cfg.Logger,
 	}).Resolve(ctx, p.cfg.Accelerator)
 	c.Accelerator, c.AcceleratorReason = r.Accelerator, r.Reason
 	c.Limits = append(c.Limits, probeAccelerator(r, err), p.probeSandbox(ctx), p.probeNetdev(ctx), p.probeDevices(ctx))

@@ -8,9 +8,9 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 
 	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/owner"
 )
 
 // Config of a Provider.
@@ -48,17 +48,11 @@ type Config struct {
 }
 
 // User is whom QEMU runs as.
-type User struct {
-	UID, GID uint32
-	Groups   []uint32 // supplementary, e.g. that of /dev/kvm
-}
+type User = owner.User
 
-func (u *User) credential() *syscall.Credential {
-	if u == nil {
-		return nil
-	}
-	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
-}
+// LookupUser returns the user with this name or number, with the group of
+// /dev/kvm where that is not root's, so that hardware acceleration works.
+func LookupUser(name string) (*User, error) { return owner.Lookup(name) }
 
 // NetworkSpec describes the link of one machine.
 type NetworkSpec struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/deskfork/deskfork/internal/x/undo"
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/argv"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/cgroup"
 	"github.com/deskfork/deskfork/pkg/vm/qmp"
 )
 
@@ -165,6 +166,17 @@ func (c *creation) files(context.Context) error {
 		return err
 	}
 	return c.p.giveAway(c.lay.socket(guestConfig))
+}
+
+// makeCgroup makes the machine's cgroup where the host has working ones;
+// elsewhere it does nothing, and the probe says so.
+func (c *creation) makeCgroup(context.Context) error {
+	if !c.p.cgroups() {
+		return nil
+	}
+	f, err := cgroup.Make(c.p.cfg.CgroupRoot, string(c.lay.inc), c.spec.Shape)
+	c.cgroup = f
+	return err
 }
 
 func (c *creation) network(ctx context.Context) error {

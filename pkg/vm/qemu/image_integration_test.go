@@ -53,7 +53,7 @@ func TestImageBoots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
+	defer func() { _ = p.Close() }()
 	began := time.Now()
 	m, err := p.Create(t.Context(), imageSpec(t, *imageDir))
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/argv"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/cgroup"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/owner"
 )
 
 const pagemapBytes = 8 // one entry of /proc/PID/pagemap
@@ -59,39 +60,14 @@ func probeKVMDevice(u *User) vm.Probe {
 	pr.Detail = fmt.Sprintf("%s mode %04o owner %d:%d", dev, st.Mode&0o7777, st.Uid, st.Gid)
 	who := u
 	if who == nil {
-		who = self()
+		who = owner.Self()
 	}
-	if !may(who, st, 0o6) {
+	if !who.May(st, 0o6) {
 		pr.Fix = fmt.Sprintf("give user %d read and write access, e.g. by the group of %s", who.UID, dev)
 		return pr
 	}
 	pr.OK, pr.Cost = true, ""
 	return pr
-}
-
-func self() *User {
-	u := &User{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
-	if groups, err := os.Getgroups(); err == nil {
-		for _, g := range groups {
-			u.Groups = append(u.Groups, uint32(g))
-		}
-	}
-	return u
-}
-
-// may reports whether u has all of want (bits rwx) by owner, group and mode.
-func may(u *User, st unix.Stat_t, want uint32) bool {
-	mode := st.Mode
-	switch {
-	case u.UID == 0:
-		return true
-	case u.UID == st.Uid:
-		return mode>>6&want == want
-	case u.GID == st.Gid || slices.Contains(u.Groups, st.Gid):
-		return mode>>3&want == want
-	default:
-		return mode&want == want
-	}
 }
 
 // probeSandbox starts QEMU with the filter, without a machine, and lets it go
@@ -151,7 +127,7 @@ func (p *Provider) hostProbes() []vm.Probe {
 
 func (p *Provider) probeCgroup() vm.Probe {
 	pr := vm.Probe{Name: ProbeCgroup, Detail: "limits in " + p.cfg.CgroupRoot}
-	if err := probeCgroup(p.cfg.CgroupRoot); err != nil {
+	if err := cgroup.Probe(p.cfg.CgroupRoot); err != nil {
 		pr.Detail = err.Error()
 		pr.Cost = "memory and CPU of a machine are bounded by its shape only, not by the kernel"
 		pr.Fix = "run on a host with cgroup v2 controllers cpu, memory and pids, with Delegate=yes in the unit"
@@ -251,30 +227,11 @@ func (p *Provider) probeUser() vm.Probe {
 	default:
 		pr.Detail = fmt.Sprintf("QEMU runs as user %d, group %d", u.UID, u.GID)
 		for _, dir := range []string{p.cfg.DataDir, p.cfg.RuntimeDir} {
-			if blocked := unreachable(u, dir); blocked != "" {
+			if blocked := u.Unreachable(dir); blocked != "" {
 				pr.OK, pr.Detail = false, fmt.Sprintf("user %d cannot pass through %s", u.UID, blocked)
 				pr.Cost, pr.Fix = "machines cannot start", "chmod o+x "+blocked
 			}
 		}
 	}
 	return pr
-}
-
-// unreachable returns the first directory on the way to dir that u may not pass
-// through, or nothing. What does not exist yet does not block.
-func unreachable(u *User, dir string) string {
-	var parts []string
-	for d := dir; ; d = filepath.Dir(d) {
-		parts = append(parts, d)
-		if d == filepath.Dir(d) {
-			break
-		}
-	}
-	for _, d := range slices.Backward(parts) {
-		var st unix.Stat_t
-		if unix.Stat(d, &st) == nil && !may(u, st, 0o1) {
-			return d
-		}
-	}
-	return ""
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/deskfork/deskfork/internal/x/atomicfile"
 	"github.com/deskfork/deskfork/internal/x/proc"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/cgroup"
 )
 
 // remove takes away all of an incarnation, from any state that Create, Destroy
@@ -25,7 +26,7 @@ func (p *Provider) remove(ctx context.Context, l layout, known *proc.Process, tr
 	}{
 		{"process", func() error { return killAll(ctx, l.uuid, known) }},
 		{"runtime", func() error { return os.RemoveAll(l.run) }},
-		{"cgroup", func() error { return p.removeCgroup(ctx, l) }},
+		{"cgroup", func() error { return cgroup.Remove(ctx, p.cfg.CgroupRoot, string(l.inc)) }},
 		{"files", func() error { return removeAllBut(l.dir, journalFile) }},
 		{"journal", func() error { return removeIfThere(l.file(journalFile)) }},
 		{"directory", func() error { return removeIfThere(l.dir) }},
@@ -107,6 +108,6 @@ func (p *Provider) removeStrays(ctx context.Context, kept map[string]bool) error
 			errs = append(errs, os.RemoveAll(filepath.Join(p.socketsRoot(), e.Name())))
 		}
 	}
-	errs = append(errs, p.removeStrayCgroups(ctx, kept))
+	errs = append(errs, cgroup.RemoveStrays(ctx, p.cfg.CgroupRoot, kept))
 	return errors.Join(errs...)
 }

@@ -31,7 +31,7 @@ func (p *Provider) spawn(ctx context.Context, l layout, args []string, cgroup *o
 	cmd.Dir = "/"
 	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin"}
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: p.cfg.User.credential()}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: p.cfg.User.Credential()}
 	if cgroup != nil {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(cgroup.Fd())
 	}

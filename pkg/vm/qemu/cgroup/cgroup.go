@@ -1,4 +1,5 @@
-package qemu
+// Package cgroup puts each machine into a cgroup v2 of its own, with limits.
+package cgroup
 
 import (
 	"context"
@@ -18,16 +19,16 @@ import (
 
 // Head room of a machine's cgroup.
 const (
-	cgroupExtraMiB = 512 // for QEMU itself: translated code, framebuffer, caches
-	cgroupPids     = 256 // threads
+	extraMiB = 512 // for QEMU itself: translated code, framebuffer, caches
+	maxPids  = 256 // threads
 )
 
-// cgroupControllers are needed for limits.
-func cgroupControllers() []string { return []string{"cpu", "memory", "pids"} }
+// controllers are needed for limits.
+func controllers() []string { return []string{"cpu", "memory", "pids"} }
 
-// probeCgroup reports why root cannot limit machines; nil when it can. It makes
+// Probe reports why root cannot limit machines; nil when it can. It makes
 // root and enables the controllers for its children.
-func probeCgroup(root string) error {
+func Probe(root string) error {
 	if root == "" {
 		return errors.New("no cgroup directory configured")
 	}
@@ -44,7 +45,7 @@ func probeCgroup(root string) error {
 		return fmt.Errorf("read controllers: %w", err)
 	}
 	have := strings.Fields(string(b))
-	for _, c := range cgroupControllers() {
+	for _, c := range controllers() {
 		if !slices.Contains(have, c) {
 			return fmt.Errorf("controller %s is missing in %s (there are: %s)", c, parent, strings.Join(have, " "))
 		}
@@ -52,7 +53,7 @@ func probeCgroup(root string) error {
 	if err := os.Mkdir(root, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("make cgroup: %w", err)
 	}
-	enable := []byte("+" + strings.Join(cgroupControllers(), " +"))
+	enable := []byte("+" + strings.Join(controllers(), " +"))
 	for _, dir := range []string{parent, root} {
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), enable, 0); err != nil {
 			return fmt.Errorf("enable controllers: %w", err)
@@ -61,48 +62,45 @@ func probeCgroup(root string) error {
 	return nil
 }
 
-// makeCgroup makes the machine's cgroup where the host has working ones;
-// elsewhere it does nothing, and the probe says so.
-func (c *creation) makeCgroup(context.Context) error {
-	if !c.p.cgroups() {
-		return nil
-	}
-	dir := filepath.Join(c.p.cfg.CgroupRoot, string(c.lay.inc))
+// Make makes the cgroup name below root, which Probe has found good, and
+// returns its directory for a child process to be started in.
+func Make(root, name string, s vm.Shape) (*os.File, error) {
+	dir := filepath.Join(root, name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		return fmt.Errorf("make cgroup: %w", err)
+		return nil, fmt.Errorf("make cgroup: %w", err)
 	}
-	for name, value := range cgroupLimits(c.spec.Shape) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0); err != nil {
-			return fmt.Errorf("limit cgroup: %w", err)
+	for file, value := range limits(s) {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(value), 0); err != nil {
+			return nil, fmt.Errorf("limit cgroup: %w", err)
 		}
 	}
 	f, err := os.Open(dir)
 	if err != nil {
-		return fmt.Errorf("open cgroup: %w", err)
+		return nil, fmt.Errorf("open cgroup: %w", err)
 	}
-	c.cgroup = f
-	return nil
+	return f, nil
 }
 
-// cgroupLimits: memory a little above the guest's, as many CPUs as it has.
-func cgroupLimits(s vm.Shape) map[string]string {
+// limits: memory a little above the guest's, as many CPUs as it has.
+func limits(s vm.Shape) map[string]string {
 	const period = 100000 // µs
 	return map[string]string{
-		"memory.max": strconv.FormatInt(int64(s.MemoryMiB+cgroupExtraMiB)<<20, 10),
+		"memory.max": strconv.FormatInt(int64(s.MemoryMiB+extraMiB)<<20, 10),
 		"cpu.max":    fmt.Sprintf("%d %d", (s.VCPUs*period)+period/2, period),
-		"pids.max":   strconv.Itoa(cgroupPids),
+		"pids.max":   strconv.Itoa(maxPids),
 	}
 }
 
-func (p *Provider) removeCgroup(ctx context.Context, l layout) error {
-	if p.cfg.CgroupRoot == "" {
+// Remove removes the cgroup name below root, if there is one. It waits for the
+// kernel to notice that the last process has gone. An empty root has none.
+func Remove(ctx context.Context, root, name string) error {
+	if root == "" {
 		return nil
 	}
-	return removeCgroupDir(ctx, filepath.Join(p.cfg.CgroupRoot, string(l.inc)))
+	return removeDir(ctx, filepath.Join(root, name))
 }
 
-// removeCgroupDir waits for the kernel to notice that the last process has gone.
-func removeCgroupDir(ctx context.Context, dir string) error {
+func removeDir(ctx context.Context, dir string) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -121,11 +119,12 @@ func removeCgroupDir(ctx context.Context, dir string) error {
 	}
 }
 
-func (p *Provider) removeStrayCgroups(ctx context.Context, kept map[string]bool) error {
-	if p.cfg.CgroupRoot == "" {
+// RemoveStrays removes the children of root that are not kept.
+func RemoveStrays(ctx context.Context, root string, kept map[string]bool) error {
+	if root == "" {
 		return nil
 	}
-	entries, err := os.ReadDir(p.cfg.CgroupRoot)
+	entries, err := os.ReadDir(root)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -135,7 +134,7 @@ func (p *Provider) removeStrayCgroups(ctx context.Context, kept map[string]bool)
 	var errs []error
 	for _, e := range entries {
 		if e.IsDir() && !kept[e.Name()] {
-			errs = append(errs, removeCgroupDir(ctx, filepath.Join(p.cfg.CgroupRoot, e.Name())))
+			errs = append(errs, removeDir(ctx, filepath.Join(root, e.Name())))
 		}
 	}
 	return errors.Join(errs...)
