@@ -1,7 +1,17 @@
+//go:build linux
+
 // Command guesthelper serves the X session of a desktop to guestd: screen,
 // input, clipboard, windows. guestd starts it as the desktop's user with
 // DISPLAY set, speaks frames over its standard input and output, and starts it
 // again when it ends. Its log goes to standard error.
+//
+// Build it for a guest with
+//
+//	go build -trimpath -tags robotgo -o bin/guest-helper ./cmd/guesthelper
+//
+// which needs cgo, libx11-dev and libxtst-dev here and libx11-6 and libxtst6 in
+// the guest. Without the tag it is pure Go and the pointer goes through XTEST.
+// desktop.set_keyboard runs setxkbmap of x11-xkb-utils.
 //
 // Exit status: 0 when guestd closed the connection or a signal came, 1 for
 // other errors, 69 when there is no X server or it went away, 76 when the

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package guesthelper is the helper of guestd in the X session of the
 // desktop's user: it serves the screen, input, the clipboard, windows and
 // launching over the frames of guest.HelperConn. It may end at any time and be

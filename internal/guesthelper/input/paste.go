@@ -17,6 +17,9 @@ func (p *Player) paste(ctx context.Context, ev guest.InputEvent) (guest.InputEff
 	if err != nil {
 		return guest.InputEffect{}, err
 	}
+	if t.top == 0 {
+		return guest.InputEffect{}, &guest.Error{Code: guest.CodeNotFound, Message: "paste: no window has the focus; focus one first"}
+	}
 	runes := keymap.Runes(ev.Text)
 	if t.kind == oldTerm {
 		return p.typeOr(ctx, t, runes, ev.PerSecond)

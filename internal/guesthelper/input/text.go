@@ -32,7 +32,7 @@ func (p *Player) text(ctx context.Context, ev guest.InputEvent) (guest.InputEffe
 		return guest.InputEffect{}, err
 	}
 	runes := keymap.Runes(ev.Text)
-	if len(runes) > pasteFrom && ev.PerSecond == 0 && t.kind != oldTerm && p.clip != nil {
+	if len(runes) > pasteFrom && ev.PerSecond == 0 && p.canPaste(t) {
 		return p.pasteInto(ctx, t, runes)
 	}
 	if t.kind == browser && p.clip != nil {
@@ -41,10 +41,15 @@ func (p *Player) text(ctx context.Context, ev guest.InputEvent) (guest.InputEffe
 	return p.typeOr(ctx, t, runes, ev.PerSecond)
 }
 
+// canPaste says whether the target takes the clipboard's text by a shortcut.
+func (p *Player) canPaste(t target) bool {
+	return p.clip != nil && t.top != 0 && t.kind != oldTerm
+}
+
 // typeOr types runes; what no key and no spare key can do is pasted.
 func (p *Player) typeOr(ctx context.Context, t target, runes []rune, rate int) (guest.InputEffect, error) {
 	how, err := p.typeKeys(ctx, t, runes, rate)
-	if errors.Is(err, keymap.ErrNoSpare) && p.clip != nil && t.kind != oldTerm {
+	if errors.Is(err, keymap.ErrNoSpare) && p.canPaste(t) {
 		return p.pasteInto(ctx, t, runes)
 	}
 	if errors.Is(err, keymap.ErrNoSpare) {

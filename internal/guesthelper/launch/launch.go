@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package launch starts programs in the desktop session that outlive the
 // helper.
 package launch
