@@ -122,7 +122,7 @@ func find(list []api.Window) (api.Window, bool) {
 // launcherOffset is the distance from the panel's left edge to the middle of
 // the terminal's launcher in the image debian-xfce, pixels: it is the first one
 // behind the applications menu.
-const launcherOffset = 130
+const launcherOffset = 122
 
 // launcher finds where the terminal's launcher is: on the panel.
 func launcher(list []api.Window) (x, y int, _ error) {

@@ -54,7 +54,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("again: %+v, %v", second.Text, err)
 	}
 	want := []string{
-		"clicking the terminal's launcher at 530, 776",
+		"clicking the terminal's launcher at 522, 776",
 		`typing: echo "hello from $(uname -n)" | tee /tmp/demo.txt`,
 		"read back by exec: hello from Linux",
 		"a terminal is open already",
