@@ -21,8 +21,8 @@ import (
 	"github.com/deskfork/deskfork/pkg/vm"
 )
 
-// drawnWindows answers the windows of a desktop that is drawn.
-func drawnWindows(_ context.Context, m guest.HelperMessage) *guest.HelperMessage {
+// DrawnWindows, an override of a guest in process, answers the windows of a desktop that is drawn.
+func DrawnWindows(_ context.Context, m guest.HelperMessage) *guest.HelperMessage {
 	if m.Op != guest.OpWindows {
 		return nil
 	}

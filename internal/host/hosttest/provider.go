@@ -79,7 +79,7 @@ func (p *Provider) Create(ctx context.Context, spec vm.Spec) (vm.Machine, error)
 	}
 	m := &Machine{provider: p, Spec: spec, dir: dir, done: make(chan struct{}), Guest: guesttest.Start(p.tb, cfg), started: time.Now()}
 	if m.Guest.Desktop != nil {
-		m.Guest.Desktop.Override(drawnWindows)
+		m.Guest.Desktop.Override(DrawnWindows)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
