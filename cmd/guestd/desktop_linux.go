@@ -15,7 +15,7 @@ import (
 // desktop adds the X session of the default user and, if it is installed, the
 // helper that serves it.
 func desktop(cfg *guestd.Config, o options, log *slog.Logger, env func() map[string]string) {
-	finder := &display.Finder{User: o.user}
+	finder := &display.Finder{User: o.user, Display: o.display}
 	cfg.Session = func() account.Session {
 		return account.Session{User: o.user, Display: o.display, XAuthority: cmp.Or(o.xauthority, finder.XAuthority())}
 	}

@@ -2,14 +2,13 @@ package display
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -60,7 +59,7 @@ func (c *Command) Spawn(ctx context.Context) (*Process, error) {
 	var logging sync.WaitGroup
 	logging.Go(func() {
 		for lines := bufio.NewScanner(complaints); lines.Scan(); {
-			c.Logger.WarnContext(ctx, "desktop helper says", "line", lines.Text())
+			c.Logger.InfoContext(ctx, "desktop helper says", "line", lines.Text())
 		}
 	})
 	return &Process{
@@ -79,7 +78,8 @@ func (c *Command) Spawn(ctx context.Context) (*Process, error) {
 
 // Finder finds the file with the X server's key.
 type Finder struct {
-	User string
+	User    string
+	Display string // e.g. :0
 
 	mu     sync.Mutex
 	found  string
@@ -103,16 +103,13 @@ func (f *Finder) XAuthority() string {
 	if _, err := os.Stat(f.found); err == nil || time.Since(f.looked) < again {
 		return f.found
 	}
-	f.found, f.looked = search(u), time.Now()
+	f.found, f.looked = search(u, f.Display), time.Now()
 	return f.found
 }
 
-func search(u account.User) string {
+func search(u account.User, display string) string {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {
-		if _, err := strconv.Atoi(filepath.Base(d)); err != nil {
-			continue
-		}
 		fi, err := os.Stat(d)
 		if err != nil {
 			continue
@@ -120,12 +117,16 @@ func search(u account.User) string {
 		if st, ok := fi.Sys().(*syscall.Stat_t); !ok || st.Uid != u.UID {
 			continue
 		}
-		env, err := os.ReadFile(filepath.Join(d, "environ"))
+		b, err := os.ReadFile(filepath.Join(d, "environ"))
 		if err != nil {
 			continue
 		}
-		for kv := range bytes.SplitSeq(env, []byte{0}) {
-			if file, ok := strings.CutPrefix(string(kv), "XAUTHORITY="); ok && file != "" {
+		env := strings.Split(string(b), "\x00")
+		if !slices.Contains(env, "DISPLAY="+display) && !slices.Contains(env, "DISPLAY="+display+".0") {
+			continue
+		}
+		for _, kv := range env {
+			if file, ok := strings.CutPrefix(kv, "XAUTHORITY="); ok && file != "" {
 				return file
 			}
 		}
