@@ -106,6 +106,11 @@ func (l *link) ask(ctx context.Context, m guest.HelperMessage) (guest.HelperMess
 	l.pending[m.ID] = ch
 	l.mu.Unlock()
 	select {
+	case <-l.done:
+		return m, noDisplay(m.Op)
+	default:
+	}
+	select {
 	case l.send <- m:
 	default:
 		l.forget(m.ID)
