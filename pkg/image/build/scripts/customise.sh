@@ -42,7 +42,8 @@ done
 inside dpkg-query -W -f '${Package} ${Version}\n' | LC_ALL=C sort >"$WORK/packages.txt"
 
 clamp() {
-	find "$ROOT" -xdev -newermt "@$SOURCE_DATE_EPOCH" -print0 | xargs -0r touch -h -d "@$SOURCE_DATE_EPOCH"
+	find "$ROOT" -xdev \( -path "$ROOT/proc" -o -path "$ROOT/dev" -o -path "$ROOT/run" \) -prune -o \
+		-newermt "@$SOURCE_DATE_EPOCH" -print0 | xargs -0r touch -h -d "@$SOURCE_DATE_EPOCH"
 }
 # Font caches hold the times of their directories, so they are made after the clamp.
 clamp
