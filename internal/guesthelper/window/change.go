@@ -17,6 +17,10 @@ const (
 	// answer in milliseconds, emulated machines in a second or two.
 	confirmLimit = 4 * time.Second
 
+	// still is for how long a changed window must stay as it is: managers tell
+	// state, frame and size one after the other.
+	still = 60 * time.Millisecond
+
 	sourcePager    = 2 // EWMH: the request comes from a pager, not from the window's program
 	stateRemove    = 0
 	stateAdd       = 1
@@ -102,11 +106,17 @@ func (ws *Windows) Change(ctx context.Context, op guest.WindowOp) (guest.WindowD
 	if err := c.send(); err != nil {
 		return guest.WindowDone{}, err
 	}
-	var now guest.Window
+	var now, last guest.Window
+	var since time.Time // when it was first seen as last
 	ok, err := ws.d.Until(ctx, confirmLimit, func() (bool, error) {
 		var err error
-		now, err = ws.Get(id)
-		return err == nil && c.seen(now), err
+		if now, err = ws.Get(id); err != nil {
+			return false, err
+		}
+		if now != last {
+			last, since = now, time.Now()
+		}
+		return c.seen(now) && time.Since(since) >= still, nil
 	})
 	if err != nil {
 		return guest.WindowDone{}, err
@@ -133,7 +143,10 @@ func (ws *Windows) plan(id xproto.Window, op guest.WindowOp, before guest.Window
 		}
 		return change{ws.place(id, op), func(w guest.Window) bool { return w.Width == op.Width && w.Height == op.Height }}, nil
 	case "maximize":
-		return change{ws.maximize(id, stateAdd), func(w guest.Window) bool { return w.Maximized }}, nil
+		// The state may be told before the size follows.
+		return change{ws.maximize(id, stateAdd), func(w guest.Window) bool {
+			return w.Maximized && (before.Maximized || w.Width > before.Width || w.Height > before.Height)
+		}}, nil
 	case "minimize":
 		send := func() error { return ws.d.Tell(id, "WM_CHANGE_STATE", iconicState) }
 		return change{send, func(w guest.Window) bool { return w.Minimized }}, nil
@@ -141,7 +154,9 @@ func (ws *Windows) plan(id xproto.Window, op guest.WindowOp, before guest.Window
 		if before.Minimized {
 			return change{ws.activate(id), func(w guest.Window) bool { return !w.Minimized }}, nil
 		}
-		return change{ws.maximize(id, stateRemove), func(w guest.Window) bool { return !w.Maximized }}, nil
+		return change{ws.maximize(id, stateRemove), func(w guest.Window) bool {
+			return !w.Maximized && (!before.Maximized || w.Width < before.Width || w.Height < before.Height)
+		}}, nil
 	}
 	return change{}, &guest.Error{
 		Code:    guest.CodeInvalid,
