@@ -2,6 +2,4 @@ package adapter_test
 
 import "github.com/deskfork/deskfork/pkg/guest"
 
-func execTrue() guest.ExecSpec { return guest.ExecSpec{Argv: []string{"true"}} }
-
 func clip(typ string, data []byte) guest.Clipboard { return guest.Clipboard{Type: typ, Data: data} }
