@@ -78,6 +78,7 @@ func admitARP(b []byte) bool {
 	return [6]byte(b[8:14]) == guestMAC && (sender == guestIP || sender.IsUnspecified())
 }
 
+// admitIPv4 lets in what comes from the guest's address, and DHCP from none yet.
 func admitIPv4(b []byte) bool {
 	if len(b) < ipv4Size || b[0]>>4 != 4 {
 		return false
@@ -87,26 +88,29 @@ func admitIPv4(b []byte) bool {
 		return false
 	}
 	src, dst := netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
-	fragment := binary.BigEndian.Uint16(b[6:8])
-	more, offset := fragment&0x2000 != 0, fragment&0x1fff
-	payload := b[header:total]
-	dhcp := false
-	if offset == 0 {
-		switch b[9] {
-		case protoICMP:
-			if len(payload) == 0 || payload[0] == icmpEcho && dst != gatewayIP {
-				return false
-			}
-		case protoUDP:
-			if len(payload) < udpSize {
-				return false
-			}
-			if dhcp = binary.BigEndian.Uint16(payload[2:4]) == portDHCP; dhcp && (more || !admitDHCP(payload[udpSize:])) {
-				return false
-			}
-		}
+	fragment, payload := binary.BigEndian.Uint16(b[6:8]), b[header:total]
+	if fragment&0x1fff != 0 {
+		return src == guestIP // not the first: it means nothing without it
 	}
-	return src == guestIP || dhcp && src.IsUnspecified()
+	switch b[9] {
+	case protoICMP:
+		return src == guestIP && len(payload) > 0 && (payload[0] != icmpEcho || dst == gatewayIP)
+	case protoUDP:
+		return admitUDP(payload, src, fragment&0x2000 == 0)
+	}
+	return src == guestIP
+}
+
+// admitUDP looks at the first fragment; whole says that it is the only one. A
+// DHCP message must be whole.
+func admitUDP(b []byte, src netip.Addr, whole bool) bool {
+	if len(b) < udpSize {
+		return false
+	}
+	if binary.BigEndian.Uint16(b[2:4]) != portDHCP {
+		return src == guestIP
+	}
+	return whole && (src == guestIP || src.IsUnspecified()) && admitDHCP(b[udpSize:])
 }
 
 // admitDHCP lets in what the DHCP server answers without complaint, for the

@@ -200,7 +200,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pc.Close()
+	t.Cleanup(func() { _ = pc.Close() })
 	dialer := world(t, map[string]string{"tcp 203.0.113.1:80": ln.Addr().String(), "udp 203.0.113.1:443": pc.LocalAddr().String()})
 	before := runtime.NumGoroutine()
 	for range 5 {

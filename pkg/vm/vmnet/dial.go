@@ -38,6 +38,7 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 	// A network that ends takes its dials with it.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	//nolint:contextcheck // the network's own context, besides the caller's
 	stop := context.AfterFunc(n.ctx, func() { cancel(net.ErrClosed) })
 	defer stop()
 	for {

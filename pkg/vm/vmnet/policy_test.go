@@ -76,7 +76,7 @@ func TestClosedAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pc.Close()
+	t.Cleanup(func() { _ = pc.Close() })
 	_, port, _ := net.SplitHostPort(ln.Addr().String())
 
 	w := newWire(t)

@@ -152,7 +152,7 @@ func TestDHCP(t *testing.T) {
 	w := newWire(t)
 	open(t, w, func(c *vmnet.Config) { c.MTU = 9000 })
 	c := w.plug(t)
-	defer c.Close()
+	t.Cleanup(func() { _ = c.Close() })
 	hw, _ := net.ParseMAC(vm.GuestMAC)
 	discover, err := dhcpv4.NewDiscovery(hw)
 	if err != nil {

@@ -98,10 +98,10 @@ func (s *Server) Run(ctx context.Context, pc net.PacketConn, ln net.Listener) er
 	err := g.Wait()
 	_ = pc.Close()
 	_ = ln.Close()
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // serveUntil runs one server until ctx ends.
@@ -115,11 +115,9 @@ func serveUntil(ctx context.Context, srv *dns.Server) error {
 	case <-ctx.Done():
 	}
 	select {
-	case <-ended: // it never started
-		return ctx.Err()
+	case err := <-ended: // it never started
+		return errors.Join(ctx.Err(), err)
 	case <-started:
 	}
-	_ = srv.Shutdown()
-	<-ended
-	return ctx.Err()
+	return errors.Join(ctx.Err(), srv.Shutdown(), <-ended)
 }

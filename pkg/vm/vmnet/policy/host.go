@@ -78,8 +78,9 @@ func routesToSelf(addr netip.Addr) bool {
 	if err != nil {
 		return false // no route: the dial that follows says so
 	}
-	defer c.Close()
-	return sameAddr(c.LocalAddr(), addr)
+	own := sameAddr(c.LocalAddr(), addr)
+	_ = c.Close()
+	return own
 }
 
 // sameAddr says whether a socket's own address is addr.
