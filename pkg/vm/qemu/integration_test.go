@@ -56,7 +56,28 @@ func TestConformanceWithQEMU(t *testing.T) {
 	})
 }
 
-func TestKillAtEveryStepWithQEMU(t *testing.T) { killAtEveryStep(t, realEnv) }
+func TestKillAtEveryStepWithQEMU(t *testing.T) {
+	// The accelerator is probed once; the daemons to come find its cache.
+	first := realEnv(t)
+	if _, err := first.provider(t).Capabilities(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.ReadFile(filepath.Join(first.cfg.DataDir, "accel.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	killAtEveryStep(t, func(t *testing.T) *env {
+		t.Helper()
+		e := realEnv(t)
+		if err := os.MkdirAll(e.cfg.DataDir, 0o711); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(e.cfg.DataDir, "accel.json"), cache, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	})
+}
 
 // offKernel is a multiboot image that switches the machine off: PM1a control of
 // q35's chipset (ACPI 6.5, section 4.8.3.2.1) takes sleep enable, type 0.

@@ -25,6 +25,7 @@ const crashFlag = "-crash-child"
 type crashJob struct {
 	DataDir, RuntimeDir, QEMU, QEMUImg, Mke2fs string
 	User                                       *qemu.User
+	Accelerator                                vm.Accelerator
 	Spec                                       vm.Spec
 	// Step is the number of the step of Create and Destroy after which the
 	// daemon kills itself; beyond the last it dies when all is done.
@@ -48,7 +49,7 @@ func crashChild(args []string) int {
 	}
 	p, err := qemu.New(qemu.Config{
 		DataDir: job.DataDir, RuntimeDir: job.RuntimeDir, QEMU: job.QEMU, QEMUImg: job.QEMUImg, Mke2fs: job.Mke2fs,
-		User: job.User, Network: pipeNetwork,
+		User: job.User, Accelerator: job.Accelerator, Network: pipeNetwork,
 		Trace: func(step string) {
 			if n++; n == job.Step {
 				die(step)
@@ -76,7 +77,7 @@ func (e *env) crashAt(t *testing.T, step int, destroy bool) string {
 	t.Helper()
 	job, err := json.Marshal(crashJob{
 		DataDir: e.cfg.DataDir, RuntimeDir: e.cfg.RuntimeDir, QEMU: e.cfg.QEMU, QEMUImg: e.cfg.QEMUImg, Mke2fs: e.cfg.Mke2fs,
-		User: e.cfg.User, Spec: e.spec(t), Step: step, Destroy: destroy,
+		User: e.cfg.User, Accelerator: e.cfg.Accelerator, Spec: e.spec(t), Step: step, Destroy: destroy,
 	})
 	if err != nil {
 		t.Fatal(err)
