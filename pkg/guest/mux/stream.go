@@ -29,7 +29,8 @@ type Stream struct {
 
 	mu       sync.Mutex
 	cond     sync.Cond // any change below
-	buf      []byte    // arrived, unread
+	buf      []byte    // buf[head:] has arrived and is unread
+	head     int
 	owed     int64     // read since the last credit
 	inDone   error     // no more bytes arrive, and why: io.EOF after a clean end
 	outDone  error     // no more bytes may be sent, and why
@@ -66,8 +67,11 @@ func (st *Stream) take(f flags, payload []byte) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.inDone == nil {
-		if int64(len(st.buf))+st.owed+int64(len(payload)) > Window {
+		if int64(len(st.buf)-st.head)+st.owed+int64(len(payload)) > Window {
 			return fmt.Errorf("stream %d overran its window: %w", st.id, ErrProtocol)
+		}
+		if st.head > 0 && len(st.buf)+len(payload) > cap(st.buf) {
+			st.buf, st.head = st.buf[:copy(st.buf, st.buf[st.head:])], 0
 		}
 		st.buf = append(st.buf, payload...)
 	}
@@ -124,7 +128,7 @@ func (st *Stream) settle(in, out error) {
 // Read implements io.Reader.
 func (st *Stream) Read(p []byte) (int, error) {
 	st.mu.Lock()
-	for len(st.buf) == 0 && len(p) > 0 {
+	for len(st.buf) == st.head && len(p) > 0 {
 		if st.inDone != nil {
 			err := st.inDone
 			st.mu.Unlock()
@@ -136,10 +140,12 @@ func (st *Stream) Read(p []byte) (int, error) {
 		}
 		st.cond.Wait()
 	}
-	n := copy(p, st.buf)
-	st.buf = st.buf[n:]
-	if len(st.buf) == 0 {
-		st.buf = nil
+	n := copy(p, st.buf[st.head:])
+	if st.head += n; st.head == len(st.buf) {
+		st.buf, st.head = st.buf[:0], 0
+		if cap(st.buf) > 2*chunk || st.inDone != nil {
+			st.buf = nil // a stream that idles holds little
+		}
 	}
 	st.owed += int64(n)
 	give := st.owed
@@ -226,7 +232,7 @@ func (st *Stream) CloseRead() error {
 	if open {
 		st.inDone = io.ErrClosedPipe
 	}
-	st.buf = nil
+	st.buf, st.head = nil, 0
 	st.cond.Broadcast()
 	st.forgetDoneLocked()
 	st.mu.Unlock()
