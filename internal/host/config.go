@@ -18,9 +18,6 @@ import (
 // DatabaseName is the file of the host's state in the data directory.
 const DatabaseName = "deskfork.db"
 
-// TokenName is the file of the first admin token in the data directory.
-const TokenName = "token"
-
 // Config is what a host is made of.
 type Config struct {
 	// DataDir holds the database and the token file. It exists. Required.

@@ -11,6 +11,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/boot"
 	"github.com/deskfork/deskfork/internal/host/event"
 	"github.com/deskfork/deskfork/internal/host/fault"
+	"github.com/deskfork/deskfork/internal/host/once"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -32,12 +33,12 @@ func (h *Host) Create(ctx context.Context, project string, req api.CreateDesktop
 	if err := h.whenReady(); err != nil {
 		return api.Desktop{}, err
 	}
-	k, err := newKey(project, key, "desktop", req)
+	k, err := once.Key(project, key, "desktop", req)
 	if err != nil {
 		return api.Desktop{}, err
 	}
 	var made api.Desktop
-	id, err := h.idempotent(ctx, k, func() (string, error) {
+	id, err := h.keys.Do(ctx, k, func() (string, error) {
 		var err error
 		made, err = h.create(ctx, project, req, k)
 		return made.ID, err

@@ -10,17 +10,21 @@ import (
 
 	"github.com/deskfork/deskfork/internal/host/event"
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/host/once"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
+// Programs runs programs in guests.
+type Programs struct{ h *Host }
+
 // maxOutput is how much of each stream a one-shot exec answers, in bytes.
 const maxOutput = 16 << 20
 
-// Exec runs a program and waits for its end. When ctx ends first the program is
+// Run runs a program and waits for its end. When ctx ends first the program is
 // killed, unless it has an id or a key, by which it can be found again.
-func (h *Host) Exec(ctx context.Context, project, ref string, req api.Exec, key string) (api.ExecResult, error) {
-	l, spec, err := h.prepareExec(ctx, project, ref, req, key)
+func (p *Programs) Run(ctx context.Context, project, ref string, req api.Exec, key string) (api.ExecResult, error) {
+	l, spec, err := p.prepare(ctx, project, ref, req, key)
 	if err != nil {
 		return api.ExecResult{}, err
 	}
@@ -31,7 +35,7 @@ func (h *Host) Exec(ctx context.Context, project, ref string, req api.Exec, key 
 	} else {
 		spec.Stdin = false
 	}
-	h.metrics.Exec("run")
+	p.h.metrics.Exec("run")
 	ran, err := l.Execs.Run(ctx, spec, stdin)
 	if err != nil {
 		return api.ExecResult{}, err
@@ -42,12 +46,12 @@ func (h *Host) Exec(ctx context.Context, project, ref string, req api.Exec, key 
 	}, nil
 }
 
-// StartExec starts a program. A repeated id or key starts nothing twice.
-func (h *Host) StartExec(ctx context.Context, project, ref string, req api.Exec, key string) (api.ExecStatus, error) {
+// Start starts a program. A repeated id or key starts nothing twice.
+func (p *Programs) Start(ctx context.Context, project, ref string, req api.Exec, key string) (api.ExecStatus, error) {
 	if len(req.Input) > 0 {
 		return api.ExecStatus{}, api.Errorf(api.CodeInvalid, "input is for one-shot calls; attach and write it")
 	}
-	l, spec, err := h.prepareExec(ctx, project, ref, req, key)
+	l, spec, err := p.prepare(ctx, project, ref, req, key)
 	if err != nil {
 		return api.ExecStatus{}, err
 	}
@@ -58,27 +62,27 @@ func (h *Host) StartExec(ctx context.Context, project, ref string, req api.Exec,
 	if err != nil {
 		return api.ExecStatus{}, err
 	}
-	h.metrics.Exec("start")
-	if d, err := h.find(project, ref); err == nil {
+	p.h.metrics.Exec("start")
+	if d, err := p.h.find(project, ref); err == nil {
 		d.publish(event.TypeExecStarted, map[string]any{"exec": string(st.ID), "pid": st.PID})
 	}
 	return ExecStatus(st), nil
 }
 
-// prepareExec checks a request and gives it an id that follows from its key.
-func (h *Host) prepareExec(ctx context.Context, project, ref string, req api.Exec, key string) (*live.Desktop, guest.ExecSpec, error) {
+// prepare checks a request and gives it an id that follows from its key.
+func (p *Programs) prepare(ctx context.Context, project, ref string, req api.Exec, key string) (*live.Desktop, guest.ExecSpec, error) {
 	if (len(req.Argv) > 0) == (req.Shell != "") {
 		return nil, guest.ExecSpec{}, api.Errorf(api.CodeInvalid, "want either argv or shell")
 	}
-	l, err := h.Guest(ctx, project, ref)
+	l, err := p.h.Guest(ctx, project, ref)
 	if err != nil {
 		return nil, guest.ExecSpec{}, err
 	}
-	d, err := h.find(project, ref)
+	d, err := p.h.find(project, ref)
 	if err != nil {
 		return nil, guest.ExecSpec{}, err
 	}
-	k, err := newKey(project, key, "exec "+d.id, req)
+	k, err := once.Key(project, key, "exec "+d.id, req)
 	if err != nil {
 		return nil, guest.ExecSpec{}, err
 	}
@@ -88,8 +92,8 @@ func (h *Host) prepareExec(ctx context.Context, project, ref string, req api.Exe
 		if made == "" {
 			made = "k" + hex.EncodeToString(k.Hash)[:11]
 		}
-		got, err := h.idempotent(ctx, k, func() (string, error) {
-			return made, h.store.PutKey(ctx, *k, made, h.cfg.Now())
+		got, err := p.h.keys.Do(ctx, k, func() (string, error) {
+			return made, p.h.store.PutKey(ctx, *k, made, p.h.cfg.Now())
 		})
 		if err != nil {
 			return nil, guest.ExecSpec{}, err

@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/deskfork/deskfork/internal/host/access"
 	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/event"
 	"github.com/deskfork/deskfork/internal/host/metric"
+	"github.com/deskfork/deskfork/internal/host/once"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -17,12 +19,23 @@ import (
 
 // Host is the use cases of one machine that runs desktops.
 type Host struct {
+	// Access is who may call.
+	Access *access.Desk
+	// Programs runs programs in guests.
+	Programs *Programs
+	// Ports reaches the ports of guests.
+	Ports *Ports
+	// Shelf is the images.
+	Shelf *Shelf
+	// Settings changes running desktops.
+	Settings *Settings
+
 	cfg     Config
 	store   *store.Store
 	events  *event.Log
 	ledger  *admission.Ledger
 	metrics *metric.Set
-	once    *flights
+	keys    *once.Keys
 	tickets *ticket.Book
 	holds   holds
 	ready   chan struct{} // closed when recovery is over
@@ -30,7 +43,7 @@ type Host struct {
 	mu       sync.Mutex
 	desktops map[string]*desktop // guarded by mu; by id
 	running  context.Context     // guarded by mu; of Run, nil when it does not run
-	actors   sync.WaitGroup      // Add under mu while running is set
+	actors   sync.WaitGroup      // begun under mu while running is set
 }
 
 // New opens the host's database. It starts nothing: see Run.
@@ -49,13 +62,15 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		cfg: cfg, store: db, ledger: ledger, once: newFlights(), tickets: ticket.New(cfg.Now),
+		cfg: cfg, store: db, ledger: ledger, keys: once.New(db, cfg.Now), tickets: ticket.New(cfg.Now),
 		// Numbers go on growing over restarts.
 		events:   event.New(0, uint64(cfg.Now().UnixMilli()), cfg.Now),
 		ready:    make(chan struct{}),
 		desktops: make(map[string]*desktop),
 	}
 	h.metrics = metric.New(h.countStates)
+	h.Access = access.New(cfg.DataDir, db, h.keys, cfg.Now)
+	h.Programs, h.Ports, h.Shelf, h.Settings = &Programs{h}, &Ports{h}, &Shelf{h}, &Settings{h}
 	return h, nil
 }
 
@@ -96,6 +111,10 @@ func (h *Host) Ready() <-chan struct{} { return h.ready }
 // Close closes the database. Run has returned, and no call is in progress.
 func (h *Host) Close() error { return h.store.Close() }
 
+// FirstToken makes sure that the token file holds a valid admin token and
+// returns its path.
+func (h *Host) FirstToken(ctx context.Context) (path string, err error) { return h.Access.First(ctx) }
+
 // Metrics is what the host counts.
 func (h *Host) Metrics() *metric.Set { return h.metrics }
 
@@ -121,11 +140,7 @@ func (h *Host) spawn(d *desktop, begin func(context.Context) error) error {
 		return api.Errorf(api.CodeGuestUnavail, "the host is stopping")
 	}
 	h.desktops[d.id] = d
-	h.actors.Add(1)
-	go func() {
-		defer h.actors.Done()
-		d.run(ctx, begin)
-	}()
+	h.actors.Go(func() { d.run(ctx, begin) })
 	return nil
 }
 

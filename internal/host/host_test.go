@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/host/access"
 	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/boot"
 	"github.com/deskfork/deskfork/internal/host/event"
@@ -78,7 +79,7 @@ func TestLifeCycle(t *testing.T) {
 	if diff := cmp.Diff(want, stages); diff != "" {
 		t.Errorf("stages (-want +got):\n%s", diff)
 	}
-	res, err := f.Host.Exec(ctx, project, "one", api.Exec{Shell: "echo $GREETING; exit 3"}, "")
+	res, err := f.Host.Programs.Run(ctx, project, "one", api.Exec{Shell: "echo $GREETING; exit 3"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +218,7 @@ func TestExecKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "count")
 	req := api.Exec{Argv: []string{"sh", "-c", "echo x >> " + file}}
 	for range 3 {
-		if _, err := f.Host.StartExec(ctx, project, "one", req, "k"); err != nil {
+		if _, err := f.Host.Programs.Start(ctx, project, "one", req, "k"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -230,7 +231,7 @@ func TestExecKey(t *testing.T) {
 		t.Errorf("one key started %d programs, %v", len(all), err)
 	}
 	req.Dir = "/"
-	_, err = f.Host.StartExec(ctx, project, "one", req, "k")
+	_, err = f.Host.Programs.Start(ctx, project, "one", req, "k")
 	if problem(t, faulted(err)).Code != api.CodeConflict {
 		t.Errorf("another program under the key answers %v", err)
 	}
@@ -408,7 +409,7 @@ func TestEndOfMachine(t *testing.T) {
 			if tt.state == api.StateFailed && (v.Failure == nil || v.Failure.Log != "out of memory" || v.Failure.Code != api.CodeMachineFailed) {
 				t.Errorf("failure is %+v", v.Failure)
 			}
-			_, err := f.Host.Exec(ctx, project, d.ID, api.Exec{Shell: "true"}, "")
+			_, err := f.Host.Programs.Run(ctx, project, d.ID, api.Exec{Shell: "true"}, "")
 			if problem(t, err).Code != api.CodePrecondition {
 				t.Errorf("exec answers %v", err)
 			}
@@ -472,7 +473,7 @@ func TestRestart(t *testing.T) {
 	kept := f.Create(api.CreateDesktop{Name: "kept", Env: map[string]string{"A": "kept"}})
 	lost := f.Create(api.CreateDesktop{Name: "lost"})
 	going := f.Create(api.CreateDesktop{Name: "going"})
-	st, err := f.Host.StartExec(ctx, project, "kept", api.Exec{Argv: []string{"sleep", "600"}}, "")
+	st, err := f.Host.Programs.Start(ctx, project, "kept", api.Exec{Argv: []string{"sleep", "600"}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -499,7 +500,7 @@ func TestRestart(t *testing.T) {
 	if err != nil || !v.Adopted || v.State != api.StateReady || v.Incarnation != kept.Incarnation {
 		t.Fatalf("kept desktop is %+v, %v", v, err)
 	}
-	res, err := f.Host.Exec(ctx, project, "kept", api.Exec{Shell: "echo $A"}, "")
+	res, err := f.Host.Programs.Run(ctx, project, "kept", api.Exec{Shell: "echo $A"}, "")
 	if err != nil || string(res.Stdout) != "kept\n" {
 		t.Errorf("exec answers %q, %v", res.Stdout, err)
 	}
@@ -545,8 +546,8 @@ func TestFirstToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := strings.TrimSpace(string(text))
-	p, err := f.Host.Authenticate(ctx, secret)
-	if err != nil || !p.Can(token.ScopeAdmin) || p.Project != host.DefaultProject {
+	p, err := f.Host.Access.Authenticate(ctx, secret)
+	if err != nil || !p.Can(token.ScopeAdmin) || p.Project != access.DefaultProject {
 		t.Errorf("principal is %+v, %v", p, err)
 	}
 	if _, err := f.Host.FirstToken(ctx); err != nil {
@@ -559,10 +560,10 @@ func TestFirstToken(t *testing.T) {
 	if err != nil || strings.Contains(string(db), secret) {
 		t.Errorf("the database holds the token in the clear (%v)", err)
 	}
-	if err := f.Host.DeleteToken(ctx, p.TokenID); err != nil {
+	if err := f.Host.Access.Delete(ctx, p.TokenID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Host.Authenticate(ctx, secret); problem(t, err).Code != api.CodeUnauthorized {
+	if _, err := f.Host.Access.Authenticate(ctx, secret); problem(t, err).Code != api.CodeUnauthorized {
 		t.Errorf("a revoked token answers %v", err)
 	}
 	if _, err := f.Host.FirstToken(ctx); err != nil {
@@ -577,18 +578,18 @@ func TestImageInUse(t *testing.T) {
 	f := hosttest.New(t)
 	ctx := patient(t)
 	d := f.Create(api.CreateDesktop{Name: "one"})
-	img, err := f.Host.Image(ctx, "test")
+	img, err := f.Host.Shelf.Get(ctx, "test")
 	if err != nil || img.InUse != 1 {
 		t.Errorf("image is %+v, %v", img, err)
 	}
-	err = f.Host.RemoveImage(ctx, "test")
+	err = f.Host.Shelf.Remove(ctx, "test")
 	if e := problem(t, faulted(err)); e.Code != api.CodeConflict || !strings.Contains(e.Detail, d.ID) {
 		t.Errorf("removal of an image in use answers %+v", e)
 	}
 	if err := f.Host.Delete(ctx, project, "one"); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Host.RemoveImage(ctx, "test"); err != nil {
+	if err := f.Host.Shelf.Remove(ctx, "test"); err != nil {
 		t.Errorf("removal: %v", err)
 	}
 	_, err = f.Host.Create(ctx, project, api.CreateDesktop{Image: "test"}, "")

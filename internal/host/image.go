@@ -74,23 +74,26 @@ func (h *Host) Images(ctx context.Context) ([]api.Image, error) {
 	return list, nil
 }
 
-// Image describes one image by name, name:tag or digest.
-func (h *Host) Image(ctx context.Context, ref string) (api.Image, error) {
-	img, err := h.cfg.Images.Resolve(ctx, ref)
+// Shelf is the images.
+type Shelf struct{ h *Host }
+
+// Get describes one image by name, name:tag or digest.
+func (s *Shelf) Get(ctx context.Context, ref string) (api.Image, error) {
+	img, err := s.h.cfg.Images.Resolve(ctx, ref)
 	if err != nil {
 		return api.Image{}, err
 	}
-	img.InUse = len(h.users()[img.Digest])
+	img.InUse = len(s.h.users()[img.Digest])
 	return img.Image, nil
 }
 
-// RemoveImage removes an image that no desktop has.
-func (h *Host) RemoveImage(ctx context.Context, ref string) error {
-	return h.cfg.Images.Remove(ctx, ref, func(digest string) string {
-		if users := h.users()[digest]; len(users) > 0 {
+// Remove removes an image that no desktop has.
+func (s *Shelf) Remove(ctx context.Context, ref string) error {
+	return s.h.cfg.Images.Remove(ctx, ref, func(digest string) string {
+		if users := s.h.users()[digest]; len(users) > 0 {
 			return "desktop " + users[0]
 		}
-		if h.holds.has(digest) {
+		if s.h.holds.has(digest) {
 			return "a desktop that is being created"
 		}
 		return ""

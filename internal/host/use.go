@@ -3,11 +3,9 @@ package host
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/pkg/api"
-	"github.com/deskfork/deskfork/pkg/guest"
 )
 
 // Guest returns the live parts of a desktop whose guestd has answered. Calls
@@ -83,40 +81,4 @@ func (h *Host) use(project, ref string) (*live.Desktop, api.Desktop, error) {
 		e = api.Errorf(api.CodePrecondition, "desktop %s is being deleted", v.Name)
 	}
 	return nil, v, e
-}
-
-// SetDisplay changes the size of the screen.
-func (h *Host) SetDisplay(ctx context.Context, project, ref string, size api.Display) (api.Display, error) {
-	l, err := h.Guest(ctx, project, ref)
-	if err != nil {
-		return api.Display{}, err
-	}
-	s, err := l.Session.SetScreen(ctx, size.Width, size.Height)
-	if err != nil {
-		return api.Display{}, err
-	}
-	became := api.Display{Width: s.Width, Height: s.Height}
-	return became, h.amend(project, ref, func(v *api.Desktop) { v.Display = became })
-}
-
-// SetKeyboard changes the layout: "layout" or "layout:variant".
-func (h *Host) SetKeyboard(ctx context.Context, project, ref, layout string) error {
-	l, err := h.Guest(ctx, project, ref)
-	if err != nil {
-		return err
-	}
-	name, variant, _ := strings.Cut(layout, ":")
-	if err := l.Session.SetKeyboard(ctx, guest.Keyboard{Layout: name, Variant: variant}); err != nil {
-		return err
-	}
-	return h.amend(project, ref, func(v *api.Desktop) { v.Keyboard = layout })
-}
-
-func (h *Host) amend(project, ref string, change func(*api.Desktop)) error {
-	d, err := h.find(project, ref)
-	if err != nil {
-		return err
-	}
-	d.update(change)
-	return nil
 }

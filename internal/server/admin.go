@@ -51,14 +51,14 @@ func (s *Server) registerImages() {
 	call(s, huma.Operation{
 		OperationID: "get-image", Method: http.MethodGet, Path: "/v1/images/{ref}", Tags: []string{"images"}, Summary: "Describe an image",
 	}, read, func(ctx context.Context, in *imageIn) (*reply[api.Image], error) {
-		v, err := s.host.Image(ctx, in.Ref)
+		v, err := s.host.Shelf.Get(ctx, in.Ref)
 		return &reply[api.Image]{Body: v}, err
 	})
 	call(s, huma.Operation{
 		OperationID: "delete-image", Method: http.MethodDelete, Path: "/v1/images/{ref}", Tags: []string{"images"},
 		Summary: "Remove an image that no desktop has", DefaultStatus: http.StatusNoContent,
 	}, admin, func(ctx context.Context, in *imageIn) (*none, error) {
-		return nil, s.host.RemoveImage(ctx, in.Ref)
+		return nil, s.host.Shelf.Remove(ctx, in.Ref)
 	})
 }
 
@@ -67,19 +67,19 @@ func (s *Server) registerTokens() {
 		OperationID: "create-token", Method: http.MethodPost, Path: "/v1/tokens", Tags: []string{"tokens"},
 		Summary: "Make a token; its secret is said this once", DefaultStatus: http.StatusCreated,
 	}, admin, func(ctx context.Context, in *tokenIn) (*reply[api.Token], error) {
-		v, err := s.host.CreateToken(ctx, project(ctx), in.Body, in.Key)
+		v, err := s.host.Access.Create(ctx, project(ctx), in.Body, in.Key)
 		return &reply[api.Token]{Body: v}, err
 	})
 	call(s, huma.Operation{
 		OperationID: "list-tokens", Method: http.MethodGet, Path: "/v1/tokens", Tags: []string{"tokens"}, Summary: "List tokens",
 	}, admin, func(ctx context.Context, _ *struct{}) (*reply[api.TokenList], error) {
-		list, err := s.host.Tokens(ctx)
+		list, err := s.host.Access.List(ctx)
 		return &reply[api.TokenList]{Body: api.TokenList{Tokens: list}}, err
 	})
 	call(s, huma.Operation{
 		OperationID: "delete-token", Method: http.MethodDelete, Path: "/v1/tokens/{id}", Tags: []string{"tokens"},
 		Summary: "Revoke a token at once", DefaultStatus: http.StatusNoContent,
 	}, admin, func(ctx context.Context, in *tokenRef) (*none, error) {
-		return nil, s.host.DeleteToken(ctx, in.ID)
+		return nil, s.host.Access.Delete(ctx, in.ID)
 	})
 }

@@ -1,18 +1,11 @@
 package server
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"sync"
 
-	"github.com/deskfork/deskfork/internal/host"
-	"github.com/deskfork/deskfork/internal/host/fault"
-	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/internal/server/param"
+	"github.com/deskfork/deskfork/internal/server/relay"
 	"github.com/deskfork/deskfork/internal/server/stream"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
@@ -20,12 +13,12 @@ import (
 
 // attachExec joins a WebSocket to an exec of the guest.
 func (s *Server) attachExec(w http.ResponseWriter, r *http.Request) error {
-	q := params{r: r}
+	q := param.Of(r)
 	p := guest.ExecAttachParams{
 		ID:      guest.ExecID(r.PathValue("exec")),
-		OutFrom: max(q.int64("out_from", 0), 0), ErrFrom: max(q.int64("err_from", 0), 0), Stdin: q.bool("stdin"),
+		OutFrom: max(q.Int64("out_from", 0), 0), ErrFrom: max(q.Int64("err_from", 0), 0), Stdin: q.Bool("stdin"),
 	}
-	if err := q.err(); err != nil {
+	if err := q.Err(); err != nil {
 		return err
 	}
 	l, err := s.host.Guest(r.Context(), project(r.Context()), r.PathValue("desktop"))
@@ -44,133 +37,8 @@ func (s *Server) attachExec(w http.ResponseWriter, r *http.Request) error {
 		_ = a.Close() // nobody is attached
 		return api.Errorf(api.CodeInvalid, "%s", err)
 	}
-	j := &joint{ws: ws, exec: a, execs: l.Execs, id: p.ID}
-	end := j.run(ctx)
-	if end != nil {
-		gate.Note(r, socketFault(end))
-	}
-	_ = a.Close() // ends a write to a program that reads nothing
-	ws.Close(end)
-	j.reader.Wait()
-	return nil
-}
-
-// joint is a WebSocket joined to an attachment.
-type joint struct {
-	ws     *stream.Socket
-	exec   live.Attachment
-	execs  live.Execs
-	id     guest.ExecID
-	reader sync.WaitGroup
-}
-
-// run copies both ways until the exec ends or the client goes away. The error is
-// for the log; the client has been told.
-func (j *joint) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	started := j.exec.Started()
-	st := host.ExecStatus(started.Status)
-	err := j.ws.Text(api.ExecMessage{Kind: "attached", Status: &st, OutFrom: started.OutFrom, ErrFrom: started.ErrFrom})
-	if err != nil {
-		return err
-	}
-	// A client that goes away ends the reads of the attachment.
-	stop := context.AfterFunc(ctx, func() { _ = j.exec.Close() })
-	defer stop()
-	j.reader.Go(func() { cancel(j.read(ctx)) })
-	var outputs sync.WaitGroup
-	outputs.Go(func() { j.copy(cancel, j.exec.Stdout(), api.ChannelStdout) })
-	outputs.Go(func() { j.copy(cancel, j.exec.Stderr(), api.ChannelStderr) })
-	outputs.Wait()
-	final, err := j.exec.Wait(ctx)
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
-		return nil // the client left; the program goes on
-	}
-	if err != nil {
-		return errors.Join(err, j.ws.Text(api.ExecMessage{Kind: "error", Error: socketFault(err)}))
-	}
-	st = host.ExecStatus(final)
-	return j.ws.Text(api.ExecMessage{Kind: "end", Status: &st})
-}
-
-func (j *joint) copy(cancel context.CancelCauseFunc, r io.Reader, channel byte) {
-	if err := j.ws.Copy(r, channel); err != nil {
-		cancel(err)
-	}
-}
-
-// read takes what the client sends until it closes.
-func (j *joint) read(ctx context.Context) error {
-	for {
-		m, err := j.ws.Next()
-		if err != nil {
-			return err
-		}
-		if m.Binary != nil {
-			err = j.input(m.Binary)
-		} else {
-			err = j.command(ctx, m.Text)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// input writes one binary message to the program. What a program that has closed
-// its input cannot take is dropped, as a terminal would.
-func (j *joint) input(r io.Reader) error {
-	var channel [1]byte
-	if _, err := io.ReadFull(r, channel[:]); err != nil {
-		return fmt.Errorf("%w: binary message without a channel", stream.ErrProtocol)
-	}
-	if channel[0] != api.ChannelStdin {
-		return fmt.Errorf("%w: channel %d is not the client's", stream.ErrProtocol, channel[0])
-	}
-	in := j.exec.Stdin()
-	if in == nil {
-		return fmt.Errorf("%w: standard input was not asked for (stdin=true)", stream.ErrProtocol)
-	}
-	if _, err := io.Copy(in, r); err != nil {
-		_, err = io.Copy(io.Discard, r)
-		return err
+	if err := relay.Exec(ctx, ws, a, l.Execs, p.ID); err != nil {
+		gate.Note(r, relay.Fault(err))
 	}
 	return nil
-}
-
-func (j *joint) command(ctx context.Context, text []byte) error {
-	var m api.ExecMessage
-	if err := json.Unmarshal(text, &m); err != nil {
-		return fmt.Errorf("%w: %w", stream.ErrProtocol, err)
-	}
-	var err error
-	switch m.Kind {
-	case "eof":
-		if in := j.exec.Stdin(); in != nil {
-			_ = in.Close() // it is closed when the program has ended
-		}
-	case "resize":
-		err = j.exec.Resize(ctx, m.Cols, m.Rows)
-	case "signal":
-		err = j.execs.Signal(ctx, j.id, m.Signal)
-	default:
-		return fmt.Errorf("%w: unknown kind %q", stream.ErrProtocol, m.Kind)
-	}
-	// A program that has just ended takes no signal: its end is on the way.
-	if e := fault.From(err); e != nil && e.Code != api.CodePrecondition && e.Code != api.CodeNotFound {
-		return err
-	}
-	return nil
-}
-
-// socketFault is fault.From for what goes wrong on a WebSocket.
-func socketFault(err error) *api.Error {
-	if errors.Is(err, stream.ErrProtocol) {
-		return api.Errorf(api.CodeInvalid, "%s", err)
-	}
-	return fault.From(err)
 }

@@ -158,13 +158,13 @@ func (s *Server) registerSettings() {
 		OperationID: "set-display", Method: http.MethodPut, Path: "/v1/desktops/{desktop}/display", Tags: []string{"screen"},
 		Summary: "Change the size of the screen", Description: "Answers the size that it became.",
 	}, write, func(ctx context.Context, in *displayIn) (*reply[api.Display], error) {
-		became, err := s.host.SetDisplay(ctx, project(ctx), in.Desktop, in.Body)
+		became, err := s.host.Settings.SetDisplay(ctx, project(ctx), in.Desktop, in.Body)
 		return &reply[api.Display]{Body: became}, err
 	})
 	call(s, huma.Operation{
 		OperationID: "set-keyboard", Method: http.MethodPut, Path: "/v1/desktops/{desktop}/keyboard", Tags: []string{"screen"},
 		Summary: "Change the keyboard layout", DefaultStatus: http.StatusNoContent,
 	}, write, func(ctx context.Context, in *keyboardIn) (*none, error) {
-		return nil, s.host.SetKeyboard(ctx, project(ctx), in.Desktop, in.Body.Layout)
+		return nil, s.host.Settings.SetKeyboard(ctx, project(ctx), in.Desktop, in.Body.Layout)
 	})
 }

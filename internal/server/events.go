@@ -14,41 +14,43 @@ import (
 	"github.com/deskfork/deskfork/internal/host/fault"
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/internal/server/param"
+	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/internal/server/stream"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
 func (s *Server) registerEvents() {
-	after := query("after", "integer", "Number of the last event seen; Last-Event-ID says the same")
+	after := spec.Query("after", "integer", "Number of the last event seen; Last-Event-ID says the same")
 	op := huma.Operation{
 		OperationID: "events", Method: http.MethodGet, Path: "/v1/events", Tags: []string{"events"},
 		Summary: "What happens to desktops (server-sent events of Event)",
 		Description: "Begins with what came after the event named, as far as it is kept; an event events.lost tells of a gap. " +
 			"A client that reads too slowly is cut off and may come back.",
-		Parameters: []*huma.Param{query("desktop", "string", "Id or name"), after, header("Last-Event-ID", "Number of the last event seen")},
-		Responses:  answers(http.StatusOK, "Events", "text/event-stream"),
+		Parameters: []*huma.Param{spec.Query("desktop", "string", "Id or name"), after, spec.Header("Last-Event-ID", "Number of the last event seen")},
+		Responses:  spec.Answers(http.StatusOK, "Events", "text/event-stream"),
 	}
 	s.stream(op, read.long(), func(w http.ResponseWriter, r *http.Request) error {
 		return s.sendEvents(w, r, r.URL.Query().Get("desktop"))
 	})
 	op.OperationID, op.Path, op.Summary = "desktop-events", "/v1/desktops/{desktop}/events", "What happens to one desktop (server-sent events of Event)"
-	op.Parameters = append(pathParams("desktop"), after)
-	op.Responses = answers(http.StatusOK, "Events", "text/event-stream")
+	op.Parameters = append(spec.Path("desktop"), after)
+	op.Responses = spec.Answers(http.StatusOK, "Events", "text/event-stream")
 	s.stream(op, read.long(), func(w http.ResponseWriter, r *http.Request) error {
 		return s.sendEvents(w, r, r.PathValue("desktop"))
 	})
 	s.stream(huma.Operation{
 		OperationID: "logs", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/logs", Tags: []string{"events"},
 		Summary: "Read a log of the machine",
-		Parameters: append(pathParams("desktop"), query("source", "string", "serial (default) or qemu"),
-			query("tail", "integer", "Lines from the end; default 200, negative: all"), query("follow", "boolean", "Go on until the machine ends")),
-		Responses: answers(http.StatusOK, "The log", "text/plain"),
+		Parameters: append(spec.Path("desktop"), spec.Query("source", "string", "serial (default) or qemu"),
+			spec.Query("tail", "integer", "Lines from the end; default 200, negative: all"), spec.Query("follow", "boolean", "Go on until the machine ends")),
+		Responses: spec.Answers(http.StatusOK, "The log", "text/plain"),
 	}, read.long(), s.logs)
 }
 
 func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, ref string) error {
-	q := params{r: r}
-	from := q.int64("after", 0)
+	q := param.Of(r)
+	from := q.Int64("after", 0)
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		n, err := strconv.ParseInt(id, 10, 64)
 		if err != nil {
@@ -57,9 +59,9 @@ func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, ref string) 
 		from = n
 	}
 	if from < 0 {
-		q.bad("after", "want 0 or more")
+		q.Bad("after", "want 0 or more")
 	}
-	if err := q.err(); err != nil {
+	if err := q.Err(); err != nil {
 		return err
 	}
 	p := gate.Of(r.Context()).Principal
@@ -114,11 +116,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request, send func(contex
 }
 
 func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
-	q := params{r: r}
+	q := param.Of(r)
 	req := host.LogRequest{
-		Source: q.one("source", host.LogSerial, host.LogQEMU), Lines: int(q.int64("tail", 200)), Follow: q.bool("follow"),
+		Source: q.One("source", host.LogSerial, host.LogQEMU), Lines: int(q.Int64("tail", 200)), Follow: q.Bool("follow"),
 	}
-	if err := q.err(); err != nil {
+	if err := q.Err(); err != nil {
 		return err
 	}
 	out := stream.NewWriter(w, req.Follow, func(h http.Header) int {

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
@@ -37,7 +38,7 @@ func (s *Server) registerExecs() {
 		Summary:     "Run a program and wait for its end",
 		Description: "An exit code other than 0 is no error. A caller that goes away ends the program, unless it named an id or a key.",
 	}, write.long().size(maxExec), func(ctx context.Context, in *execIn) (*reply[api.ExecResult], error) {
-		res, err := s.host.Exec(ctx, project(ctx), in.Desktop, in.Body, in.Key)
+		res, err := s.host.Programs.Run(ctx, project(ctx), in.Desktop, in.Body, in.Key)
 		return &reply[api.ExecResult]{Body: res}, err
 	})
 	call(s, huma.Operation{
@@ -45,7 +46,7 @@ func (s *Server) registerExecs() {
 		Summary: "Start a program", DefaultStatus: http.StatusCreated,
 		Description: "It belongs to the guest: attach to it, now or later, as often as needed.",
 	}, write, func(ctx context.Context, in *execIn) (*reply[api.ExecStatus], error) {
-		st, err := s.host.StartExec(ctx, project(ctx), in.Desktop, in.Body, in.Key)
+		st, err := s.host.Programs.Start(ctx, project(ctx), in.Desktop, in.Body, in.Key)
 		return &reply[api.ExecStatus]{Body: st}, err
 	})
 	call(s, huma.Operation{
@@ -106,10 +107,10 @@ func (s *Server) registerExec() {
 		Summary: "Attach to a program (WebSocket " + api.SubprotocolExec + ")",
 		Description: "Binary messages are a channel byte (0 stdin, 1 stdout, 2 stderr) and bytes; text messages are ExecMessage. " +
 			"Losing the connection detaches, the program goes on.",
-		Parameters: append(pathParams("desktop", "exec"),
-			query("out_from", "integer", "Offset of the first byte of stdout wanted; negative: the first one kept"),
-			query("err_from", "integer", "The same for stderr"),
-			query("stdin", "boolean", "Hold the program's standard input")),
-		Responses: switching(),
+		Parameters: append(spec.Path("desktop", "exec"),
+			spec.Query("out_from", "integer", "Offset of the first byte of stdout wanted; negative: the first one kept"),
+			spec.Query("err_from", "integer", "The same for stderr"),
+			spec.Query("stdin", "boolean", "Hold the program's standard input")),
+		Responses: spec.Switching(),
 	}, write.long(), s.attachExec)
 }

@@ -6,11 +6,13 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/server/param"
+	"github.com/deskfork/deskfork/internal/server/ranged"
+	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/internal/server/stream"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
@@ -23,45 +25,45 @@ const (
 
 func (s *Server) registerFiles() {
 	const files, archive = "/v1/desktops/{desktop}/files", "/v1/desktops/{desktop}/archive"
-	path, user := must(query("path", "string", "Absolute, or relative to the user's home")), query("user", "string", "Who acts; default agent")
+	path, user := spec.Must(spec.Query("path", "string", "Absolute, or relative to the user's home")), spec.Query("user", "string", "Who acts; default agent")
 	tags := []string{"files"}
 	s.stream(huma.Operation{
 		OperationID: "read-file", Method: http.MethodGet, Path: files, Tags: tags, Summary: "Read a file",
 		Description: "One range of Range is honoured; If-None-Match and If-Range take the ETag.",
-		Parameters:  append(pathParams("desktop"), path, user, header("Range", "bytes=FROM-TO"), header("If-None-Match", "An ETag")),
-		Responses:   answers(http.StatusOK, "The bytes", octets),
+		Parameters:  append(spec.Path("desktop"), path, user, spec.Header("Range", "bytes=FROM-TO"), spec.Header("If-None-Match", "An ETag")),
+		Responses:   spec.Answers(http.StatusOK, "The bytes", octets),
 	}, read.long(), s.readFile)
 	s.stream(huma.Operation{
 		OperationID: "write-file", Method: http.MethodPut, Path: files, Tags: tags, Summary: "Write a file",
 		Description: "Replaces it in one step when the last byte has come; before that the old one stays. If-None-Match: * refuses to replace.",
-		Parameters: append(pathParams("desktop"), path, user, query("mode", "string", "Octal; default that of the file replaced, or 0644"),
-			query("parents", "boolean", "Make missing directories"), header("If-None-Match", "*")),
-		RequestBody: &huma.RequestBody{Required: true, Content: binary(octets)},
+		Parameters: append(spec.Path("desktop"), path, user, spec.Query("mode", "string", "Octal; default that of the file replaced, or 0644"),
+			spec.Query("parents", "boolean", "Make missing directories"), spec.Header("If-None-Match", "*")),
+		RequestBody: &huma.RequestBody{Required: true, Content: spec.Binary(octets)},
 		Responses:   s.answersJSON(http.StatusCreated, api.FileInfo{}),
 	}, write.long().size(unlimited), s.writeFile)
 	s.stream(huma.Operation{
 		OperationID: "read-archive", Method: http.MethodGet, Path: archive, Tags: tags, Summary: "Read a file or directory as a tar archive",
-		Parameters: append(pathParams("desktop"), path, user),
-		Responses:  answers(http.StatusOK, "The archive", tarred),
+		Parameters: append(spec.Path("desktop"), path, user),
+		Responses:  spec.Answers(http.StatusOK, "The archive", tarred),
 	}, read.long(), s.readArchive)
 	s.stream(huma.Operation{
 		OperationID: "write-archive", Method: http.MethodPut, Path: archive, Tags: tags, Summary: "Extract a tar archive into a directory",
-		Parameters:  append(pathParams("desktop"), path, user),
-		RequestBody: &huma.RequestBody{Required: true, Content: binary(tarred)},
+		Parameters:  append(spec.Path("desktop"), path, user),
+		RequestBody: &huma.RequestBody{Required: true, Content: spec.Binary(tarred)},
 		Responses:   s.answersJSON(http.StatusOK, api.Extracted{}),
 	}, write.long().size(unlimited), s.writeArchive)
 	s.stream(huma.Operation{
 		OperationID: "watch-files", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/watch", Tags: tags,
 		Summary:    "Watch a file or directory (server-sent events of FileChange)",
-		Parameters: append(pathParams("desktop"), path, user, query("recursive", "boolean", "")),
-		Responses:  answers(http.StatusOK, "Events", "text/event-stream"),
+		Parameters: append(spec.Path("desktop"), path, user, spec.Query("recursive", "boolean", "")),
+		Responses:  spec.Answers(http.StatusOK, "Events", "text/event-stream"),
 	}, read.long(), s.watchFiles)
 }
 
 // guestPath reads desktop, path and user of a request.
-func (s *Server) guestPath(r *http.Request, q *params) (*live.Desktop, guest.PathParams, error) {
-	p := guest.PathParams{Path: q.required("path"), User: q.text("user")}
-	if err := q.err(); err != nil {
+func (s *Server) guestPath(r *http.Request, q *param.Query) (*live.Desktop, guest.PathParams, error) {
+	p := guest.PathParams{Path: q.Required("path"), User: q.Text("user")}
+	if err := q.Err(); err != nil {
 		return nil, p, err
 	}
 	l, err := s.host.Guest(r.Context(), project(r.Context()), r.PathValue("desktop"))
@@ -69,7 +71,7 @@ func (s *Server) guestPath(r *http.Request, q *params) (*live.Desktop, guest.Pat
 }
 
 func (s *Server) readFile(w http.ResponseWriter, r *http.Request) error {
-	l, p, err := s.guestPath(r, &params{r: r})
+	l, p, err := s.guestPath(r, param.Of(r))
 	if err != nil {
 		return err
 	}
@@ -85,11 +87,11 @@ func (s *Server) readFile(w http.ResponseWriter, r *http.Request) error {
 	tag := fmt.Sprintf(`"%x-%x"`, info.MTime.UnixNano(), info.Size)
 	head := w.Header()
 	head.Set("ETag", tag)
-	if matches(r.Header.Get("If-None-Match"), tag) {
+	if ranged.Matches(r.Header.Get("If-None-Match"), tag) {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	part, partial, err := byteRange(r, tag, info.Size)
+	part, partial, err := ranged.Parse(r, tag, info.Size)
 	if err != nil {
 		head.Set("Content-Range", "bytes */"+strconv.FormatInt(info.Size, 10))
 		return err
@@ -100,10 +102,10 @@ func (s *Server) readFile(w http.ResponseWriter, r *http.Request) error {
 		h.Set("Last-Modified", info.MTime.UTC().Format(http.TimeFormat))
 		// What the kernel makes up as it is read says 0 for its size.
 		if info.Type == guest.TypeFile && info.Size > 0 {
-			h.Set("Content-Length", strconv.FormatInt(part.n, 10))
+			h.Set("Content-Length", strconv.FormatInt(part.Len, 10))
 		}
 		if partial {
-			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.from, part.from+part.n-1, info.Size))
+			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.From, part.From+part.Len-1, info.Size))
 			return http.StatusPartialContent
 		}
 		return http.StatusOK
@@ -114,72 +116,17 @@ func (s *Server) readFile(w http.ResponseWriter, r *http.Request) error {
 	}
 	n := int64(-1)
 	if info.Size > 0 {
-		n = part.n
+		n = part.Len
 	}
-	if err := l.Files.Read(r.Context(), guest.ReadParams{PathParams: p, Offset: part.from, N: n}, out); err != nil {
+	if err := l.Files.Read(r.Context(), guest.ReadParams{PathParams: p, Offset: part.From, N: n}, out); err != nil {
 		return err
 	}
 	return out.Begin() // an empty file
 }
 
-type span struct{ from, n int64 }
-
-// byteRange reads a Range header of one range. A header of several, or one that
-// an If-Range makes void, is ignored, as RFC 9110 allows.
-func byteRange(r *http.Request, tag string, size int64) (part span, partial bool, err error) {
-	all := span{0, size}
-	text, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes=")
-	if v := r.Header.Get("If-Range"); !ok || size == 0 || strings.Contains(text, ",") || (v != "" && v != tag) {
-		return all, false, nil
-	}
-	first, last, ok := strings.Cut(strings.TrimSpace(text), "-")
-	if !ok {
-		return all, false, nil
-	}
-	from, to := int64(0), size-1
-	var err1, err2 error
-	switch {
-	case first == "": // the last bytes
-		var n int64
-		n, err1 = strconv.ParseInt(last, 10, 64)
-		from = max(size-n, 0)
-		if n <= 0 {
-			from = size
-		}
-	default:
-		from, err1 = strconv.ParseInt(first, 10, 64)
-		if last != "" {
-			to, err2 = strconv.ParseInt(last, 10, 64)
-			to = min(to, size-1)
-		}
-	}
-	if err1 != nil || err2 != nil || from < 0 {
-		return all, false, nil
-	}
-	if from >= size || to < from {
-		e := api.Errorf(api.CodeInvalid, "range %q is not within %d bytes", text, size)
-		e.Status, e.Title = http.StatusRequestedRangeNotSatisfiable, http.StatusText(http.StatusRequestedRangeNotSatisfiable)
-		return all, false, e
-	}
-	return span{from, to - from + 1}, true, nil
-}
-
-// matches says whether an If-None-Match header names a tag.
-func matches(header, tag string) bool {
-	if header == "*" {
-		return true
-	}
-	for t := range strings.SplitSeq(header, ",") {
-		if t = strings.TrimPrefix(strings.TrimSpace(t), "W/"); t != "" && t == tag {
-			return true
-		}
-	}
-	return false
-}
-
 func (s *Server) writeFile(w http.ResponseWriter, r *http.Request) error {
-	q := &params{r: r}
-	mode, parents := q.mode("mode"), q.bool("parents")
+	q := param.Of(r)
+	mode, parents := q.Mode("mode"), q.Bool("parents")
 	l, p, err := s.guestPath(r, q)
 	if err != nil {
 		return err
@@ -194,7 +141,7 @@ func (s *Server) writeFile(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) readArchive(w http.ResponseWriter, r *http.Request) error {
-	l, p, err := s.guestPath(r, &params{r: r})
+	l, p, err := s.guestPath(r, param.Of(r))
 	if err != nil {
 		return err
 	}
@@ -206,7 +153,7 @@ func (s *Server) readArchive(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) writeArchive(w http.ResponseWriter, r *http.Request) error {
-	l, p, err := s.guestPath(r, &params{r: r})
+	l, p, err := s.guestPath(r, param.Of(r))
 	if err != nil {
 		return err
 	}
@@ -222,8 +169,8 @@ func (s *Server) writeArchive(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) watchFiles(w http.ResponseWriter, r *http.Request) error {
-	q := &params{r: r}
-	recursive := q.bool("recursive")
+	q := param.Of(r)
+	recursive := q.Bool("recursive")
 	l, p, err := s.guestPath(r, q)
 	if err != nil {
 		return err

@@ -1,15 +1,14 @@
 package server
 
 import (
-	"cmp"
-	"html/template"
 	"net/http"
 	"net/netip"
-	"slices"
+	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -40,12 +39,12 @@ func (s *Server) register() {
 
 // schema makes a type known to the OpenAPI document.
 func (s *Server) schema(v any) *huma.Schema {
-	return huma.SchemaFromType(s.doc.Components.Schemas, typeOf(v))
+	return huma.SchemaFromType(s.doc.Components.Schemas, reflect.TypeOf(v))
 }
 
 // answersJSON describes an answer of a stream that is JSON.
 func (s *Server) answersJSON(status int, v any) map[string]*huma.Response {
-	m := answers(status, http.StatusText(status), "application/json")
+	m := spec.Answers(status, http.StatusText(status), "application/json")
 	for _, r := range m {
 		r.Content["application/json"] = &huma.MediaType{Schema: s.schema(v)}
 	}
@@ -63,7 +62,7 @@ func (s *Server) registerPages() {
 		}
 	})
 	s.handle("GET /metrics", rule{class: free, body: maxJSON}, s.metrics)
-	s.handle("GET /docs", open, s.docs)
+	s.handle("GET /docs", open, func(w http.ResponseWriter, _ *http.Request) { spec.Page(s.doc, w) })
 }
 
 // metrics needs a token, or a loopback client where that is allowed.
@@ -78,31 +77,4 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.host.Metrics().Handler().ServeHTTP(w, r)
-}
-
-// docsPage lists the operations without a script, so that it works offline.
-var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Deskfork API</title>
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
-code{background:#8882;padding:.1em .3em}li{margin:.4em 0}</style>
-<h1>Deskfork API</h1>
-<p>{{.Description}} The full description is at <a href="/openapi.json">/openapi.json</a> and <a href="/openapi.yaml">/openapi.yaml</a>.</p>
-<ul>{{range .Operations}}<li><code>{{.Method}} {{.Path}}</code> {{.Summary}}</li>{{end}}</ul></html>
-`))
-
-type docsRow struct{ Method, Path, Summary string }
-
-func (s *Server) docs(w http.ResponseWriter, _ *http.Request) {
-	var rows []docsRow
-	for path, item := range s.doc.Paths {
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
-			if op != nil {
-				rows = append(rows, docsRow{op.Method, path, op.Summary})
-			}
-		}
-	}
-	slices.SortFunc(rows, func(a, b docsRow) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Method, b.Method)) })
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	_ = docsPage.Execute(w, map[string]any{"Description": s.doc.Info.Description, "Operations": rows}) // the client may be gone
 }

@@ -112,7 +112,7 @@ func (s *Server) admit(r *http.Request, g rule, st *gate.State) error {
 	if secret == "" {
 		return gate.ErrNoToken()
 	}
-	p, err := s.host.Authenticate(r.Context(), secret)
+	p, err := s.host.Access.Authenticate(r.Context(), secret)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/server/param"
+	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
@@ -36,14 +38,14 @@ func (s *Server) registerScreen() {
 		Summary: "Take a picture of the screen",
 		Description: "Headers " + api.HeaderWidth + ", " + api.HeaderHeight + ", " + api.HeaderScale + " and " + api.HeaderSeq +
 			" describe it. With If-None-Match an unchanged screen answers 304.",
-		Parameters: append(pathParams("desktop"),
-			query("format", "string", "png (default) or jpeg"), query("quality", "integer", "Of jpeg, 1 to 100"),
-			query("x", "integer", "Of a region, with y, width and height"), query("y", "integer", ""),
-			query("width", "integer", ""), query("height", "integer", ""),
-			query("max_width", "integer", "Pixels; a wider picture is scaled down"),
-			query("cursor", "boolean", "Draw the pointer into it"),
-			query("source", "string", "host (default) or guest"), header("If-None-Match", "An ETag")),
-		Responses: answers(http.StatusOK, "The picture", mimePNG),
+		Parameters: append(spec.Path("desktop"),
+			spec.Query("format", "string", "png (default) or jpeg"), spec.Query("quality", "integer", "Of jpeg, 1 to 100"),
+			spec.Query("x", "integer", "Of a region, with y, width and height"), spec.Query("y", "integer", ""),
+			spec.Query("width", "integer", ""), spec.Query("height", "integer", ""),
+			spec.Query("max_width", "integer", "Pixels; a wider picture is scaled down"),
+			spec.Query("cursor", "boolean", "Draw the pointer into it"),
+			spec.Query("source", "string", "host (default) or guest"), spec.Header("If-None-Match", "An ETag")),
+		Responses: spec.Answers(http.StatusOK, "The picture", mimePNG),
 	}, read, s.screenshot)
 	call(s, huma.Operation{
 		OperationID: "wait-screen", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/screen/wait", Tags: []string{"screen"},
@@ -52,36 +54,36 @@ func (s *Server) registerScreen() {
 	const clipboard = "/v1/desktops/{desktop}/clipboard"
 	s.stream(huma.Operation{
 		OperationID: "read-clipboard", Method: http.MethodGet, Path: clipboard, Tags: []string{"windows"}, Summary: "Read the clipboard",
-		Parameters: append(pathParams("desktop"), query("type", "string", "text/plain (default), text/html or image/png")),
-		Responses:  answers(http.StatusOK, "The content", "*/*"),
+		Parameters: append(spec.Path("desktop"), spec.Query("type", "string", "text/plain (default), text/html or image/png")),
+		Responses:  spec.Answers(http.StatusOK, "The content", "*/*"),
 	}, read, s.readClipboard)
 	s.stream(huma.Operation{
 		OperationID: "write-clipboard", Method: http.MethodPut, Path: clipboard, Tags: []string{"windows"},
 		Summary:     "Set the clipboard to the body, of its Content-Type",
-		Parameters:  append(pathParams("desktop"), header(api.HeaderHolder, "Who sends"), header(api.HeaderEpoch, "Of the control lease")),
-		RequestBody: &huma.RequestBody{Required: true, Content: binary("*/*")},
+		Parameters:  append(spec.Path("desktop"), spec.Header(api.HeaderHolder, "Who sends"), spec.Header(api.HeaderEpoch, "Of the control lease")),
+		RequestBody: &huma.RequestBody{Required: true, Content: spec.Binary("*/*")},
 		Responses:   map[string]*huma.Response{strconv.Itoa(http.StatusNoContent): {Description: "Done"}},
 	}, write.size(maxClipboard), s.writeClipboard)
 }
 
 // shotOf reads what kind of picture is wanted.
 func shotOf(r *http.Request) (live.Shot, string, error) {
-	q := params{r: r}
+	q := param.Of(r)
 	shot := live.Shot{
-		JPEG: q.one("format", "png", "jpeg") == "jpeg", Quality: q.between("quality", 0, 0, 100),
-		MaxWidth: q.between("max_width", 0, 0, 7680), Cursor: q.bool("cursor"), Unless: r.Header.Get("If-None-Match"),
+		JPEG: q.One("format", "png", "jpeg") == "jpeg", Quality: q.Between("quality", 0, 100),
+		MaxWidth: q.Between("max_width", 0, 7680), Cursor: q.Bool("cursor"), Unless: r.Header.Get("If-None-Match"),
 	}
-	source := q.one("source", "host", "guest")
-	if q.text("width") != "" || q.text("height") != "" || q.text("x") != "" || q.text("y") != "" {
+	source := q.One("source", "host", "guest")
+	if q.Text("width") != "" || q.Text("height") != "" || q.Text("x") != "" || q.Text("y") != "" {
 		shot.Region = &api.Region{
-			X: q.between("x", 0, 0, 7680), Y: q.between("y", 0, 0, 7680),
-			Width: q.between("width", 0, 1, 7680), Height: q.between("height", 0, 1, 7680),
+			X: q.Between("x", 0, 7680), Y: q.Between("y", 0, 7680),
+			Width: q.Between("width", 1, 7680), Height: q.Between("height", 1, 7680),
 		}
 	}
 	if source == "guest" && (shot.Region != nil || shot.MaxWidth > 0 || shot.JPEG) {
-		q.bad("source", "a picture from inside the guest is a whole PNG")
+		q.Bad("source", "a picture from inside the guest is a whole PNG")
 	}
-	return shot, source, q.err()
+	return shot, source, q.Err()
 }
 
 func (s *Server) screenshot(w http.ResponseWriter, r *http.Request) error {
@@ -164,7 +166,7 @@ func (s *Server) waitScreen(ctx context.Context, in *screenWaitIn) (*reply[api.W
 }
 
 // clipboardTypes are what guests can hold.
-func clipboardType(q *params, name, value string) string {
+func clipboardType(q *param.Query, name, value string) string {
 	switch value {
 	case "", "text/plain", "text/plain;charset=utf-8", "text/plain; charset=utf-8":
 		return "text/plain"
@@ -173,14 +175,14 @@ func clipboardType(q *params, name, value string) string {
 	case mimePNG:
 		return mimePNG
 	}
-	q.bad(name, "want text/plain, text/html or image/png")
+	q.Bad(name, "want text/plain, text/html or image/png")
 	return ""
 }
 
 func (s *Server) readClipboard(w http.ResponseWriter, r *http.Request) error {
-	q := params{r: r}
-	typ := clipboardType(&q, "type", q.text("type"))
-	if err := q.err(); err != nil {
+	q := param.Of(r)
+	typ := clipboardType(q, "type", q.Text("type"))
+	if err := q.Err(); err != nil {
 		return err
 	}
 	l, err := s.host.Guest(r.Context(), project(r.Context()), r.PathValue("desktop"))
@@ -203,10 +205,10 @@ func (s *Server) readClipboard(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) writeClipboard(w http.ResponseWriter, r *http.Request) error {
-	q := params{r: r}
-	typ := clipboardType(&q, "Content-Type", r.Header.Get("Content-Type"))
+	q := param.Of(r)
+	typ := clipboardType(q, "Content-Type", r.Header.Get("Content-Type"))
 	by, err := leaseOf(r)
-	if err := errors.Join(q.err(), err); err != nil {
+	if err := errors.Join(q.Err(), err); err != nil {
 		return err
 	}
 	l, err := s.host.Control(r.Context(), project(r.Context()), r.PathValue("desktop"), by)

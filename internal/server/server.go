@@ -13,6 +13,7 @@ import (
 
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/internal/server/preview"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -83,8 +84,8 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 		gate.Problem(w, r, err)
 		return
 	}
-	// A preview's pages are of no origin (see preview.go); its ticket admits.
-	if !strings.HasPrefix(r.URL.Path, previewPath) {
+	// A preview's pages are of no origin (see package preview); its ticket admits.
+	if !strings.HasPrefix(r.URL.Path, preview.Path) {
 		if err := s.names.CheckOrigin(r); err != nil {
 			gate.Problem(w, r, err)
 			return
@@ -129,12 +130,12 @@ func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
 
 // loggedPath is a path without secrets: a preview's ticket is cut short.
 func loggedPath(r *http.Request) string {
-	rest, ok := strings.CutPrefix(r.URL.Path, previewPath)
+	rest, ok := strings.CutPrefix(r.URL.Path, preview.Path)
 	if !ok {
 		return r.URL.Path
 	}
 	ticket, tail, _ := strings.Cut(rest, "/")
-	return previewPath + ticket[:min(len(ticket), 4)] + "…/" + tail
+	return preview.Path + ticket[:min(len(ticket), 4)] + "…/" + tail
 }
 
 // humaErrors makes huma speak in our errors. It is a variable of the library, so

@@ -72,7 +72,7 @@ func (d *door) secret(t testing.TB) string {
 // tokenOf makes a token with scopes, in a project.
 func (d *door) tokenOf(t testing.TB, project string, scopes ...string) string {
 	t.Helper()
-	tok, err := d.Host.CreateToken(context.Background(), project, api.CreateToken{Name: "t", Project: project, Scopes: scopes}, "")
+	tok, err := d.Host.Access.Create(context.Background(), project, api.CreateToken{Name: "t", Project: project, Scopes: scopes}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

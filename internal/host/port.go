@@ -10,13 +10,16 @@ import (
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
-// IssueTicket makes a short-lived link to one port of a desktop.
-func (h *Host) IssueTicket(ctx context.Context, project, ref string, req api.CreateTicket) (api.Ticket, error) {
-	v, err := h.Desktop(ctx, project, ref)
+// Ports reaches the ports of guests.
+type Ports struct{ h *Host }
+
+// Issue makes a short-lived link to one port of a desktop.
+func (p *Ports) Issue(ctx context.Context, project, ref string, req api.CreateTicket) (api.Ticket, error) {
+	v, err := p.h.Desktop(ctx, project, ref)
 	if err != nil {
 		return api.Ticket{}, err
 	}
-	secret, err := h.tickets.Issue(
+	secret, err := p.h.tickets.Issue(
 		ticket.Grant{Desktop: v.ID, Project: project, Port: req.Port}, time.Duration(req.TTLS)*time.Second)
 	if errors.Is(err, ticket.ErrTooMany) {
 		return api.Ticket{}, api.Errorf(api.CodeRateLimited, "%s", err)
@@ -27,9 +30,9 @@ func (h *Host) IssueTicket(ctx context.Context, project, ref string, req api.Cre
 	return api.Ticket{Ticket: secret, URL: "/preview/" + secret + "/"}, nil
 }
 
-// CheckTicket answers what a ticket opens.
-func (h *Host) CheckTicket(secret string) (ticket.Grant, error) {
-	g, err := h.tickets.Check(secret)
+// Check answers what a ticket opens.
+func (p *Ports) Check(secret string) (ticket.Grant, error) {
+	g, err := p.h.tickets.Check(secret)
 	if err != nil {
 		return ticket.Grant{}, api.Errorf(api.CodeUnauthorized, "%s", err)
 	}
@@ -37,13 +40,13 @@ func (h *Host) CheckTicket(secret string) (ticket.Grant, error) {
 }
 
 // DialTicket connects to the port that a ticket opens.
-func (h *Host) DialTicket(ctx context.Context, g ticket.Grant) (net.Conn, error) {
-	return h.Dial(ctx, g.Project, g.Desktop, g.Port)
+func (p *Ports) DialTicket(ctx context.Context, g ticket.Grant) (net.Conn, error) {
+	return p.Dial(ctx, g.Project, g.Desktop, g.Port)
 }
 
 // Dial connects to a port of the guest as the guest sees it, loopback included.
-func (h *Host) Dial(ctx context.Context, project, ref string, port int) (net.Conn, error) {
-	l, err := h.Guest(ctx, project, ref)
+func (p *Ports) Dial(ctx context.Context, project, ref string, port int) (net.Conn, error) {
+	l, err := p.h.Guest(ctx, project, ref)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,5 @@
-package host
+// Package once makes creating calls repeatable: a key answers what it has made.
+package once
 
 import (
 	"context"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -16,8 +18,8 @@ import (
 // maxKey is the length limit of an idempotency key in bytes.
 const maxKey = 128
 
-// newKey is the idempotency key of a request; nil when there is none.
-func newKey(project, key, kind string, req any) (*store.Key, error) {
+// Key is the idempotency key of a request; nil when there is none.
+func Key(project, key, kind string, req any) (*store.Key, error) {
 	if key == "" {
 		return nil, nil
 	}
@@ -32,31 +34,37 @@ func newKey(project, key, kind string, req any) (*store.Key, error) {
 	return &store.Key{Project: project, Key: key, Hash: sum[:]}, nil
 }
 
-// flights lets one call per key happen at a time.
-type flights struct {
+// Keys lets one call per key happen at a time. Safe for concurrent use.
+type Keys struct {
+	store *store.Store
+	now   func() time.Time
+
 	mu  sync.Mutex
 	air map[string]chan struct{} // guarded by mu; closed when the flight is over
 }
 
-func newFlights() *flights { return &flights{air: make(map[string]chan struct{})} }
+// New makes keys that are kept in a store.
+func New(s *store.Store, now func() time.Time) *Keys {
+	return &Keys{store: s, now: now, air: make(map[string]chan struct{})}
+}
 
 // enter waits for its turn at a key.
-func (f *flights) enter(ctx context.Context, key string) (leave func(), err error) {
+func (k *Keys) enter(ctx context.Context, key string) (leave func(), err error) {
 	for {
-		f.mu.Lock()
-		busy, taken := f.air[key]
+		k.mu.Lock()
+		busy, taken := k.air[key]
 		if !taken {
 			over := make(chan struct{})
-			f.air[key] = over
-			f.mu.Unlock()
+			k.air[key] = over
+			k.mu.Unlock()
 			return func() {
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				delete(f.air, key)
+				k.mu.Lock()
+				defer k.mu.Unlock()
+				delete(k.air, key)
 				close(over)
 			}, nil
 		}
-		f.mu.Unlock()
+		k.mu.Unlock()
 		select {
 		case <-busy:
 		case <-ctx.Done():
@@ -65,18 +73,18 @@ func (f *flights) enter(ctx context.Context, key string) (leave func(), err erro
 	}
 }
 
-// idempotent answers the id of what the key has made, or makes it; make stores
+// Do answers the id of what the key has made, or makes it; make stores
 // the key together with what it makes. A failed call leaves the key unused.
-func (h *Host) idempotent(ctx context.Context, key *store.Key, create func() (string, error)) (string, error) {
+func (k *Keys) Do(ctx context.Context, key *store.Key, create func() (string, error)) (string, error) {
 	if key == nil {
 		return create()
 	}
-	leave, err := h.once.enter(ctx, key.Project+"\n"+key.Key)
+	leave, err := k.enter(ctx, key.Project+"\n"+key.Key)
 	if err != nil {
 		return "", err
 	}
 	defer leave()
-	id, err := h.store.Resource(ctx, *key, h.cfg.Now())
+	id, err := k.store.Resource(ctx, *key, k.now())
 	if errors.Is(err, store.ErrNotFound) {
 		return create()
 	}
