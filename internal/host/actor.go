@@ -32,7 +32,7 @@ func (d *desktop) run(ctx context.Context, begin func(context.Context) error) {
 	case <-ctx.Done():
 		d.log.Debug("desktop let go")
 	case <-d.machineDone():
-		d.settle()
+		d.settle(ctx)
 		select {
 		case <-d.deleting:
 			d.remove(ctx)
@@ -62,7 +62,7 @@ func (d *desktop) begin(ctx context.Context, begin func(context.Context) error) 
 	case isClosed(d.machineDone()):
 		// settle tells more: run sees the end of the machine next.
 	default:
-		d.fail(err)
+		d.fail(ctx, err)
 	}
 }
 
@@ -84,7 +84,7 @@ func (d *desktop) bringUp(ctx context.Context, m vm.Machine, steps func(*openPar
 		case <-mctx.Done():
 		}
 	})
-	err = boot.Run(mctx, steps(parts), func() int { return m.Info().Accelerator.TimeoutScale() }, d.reached)
+	err = boot.Run(mctx, steps(parts), func() int { return m.Info().Accelerator.TimeoutScale() }, func(s api.Stage) { d.reached(ctx, s) })
 	cancel(nil)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func endOf(m vm.Machine) error {
 }
 
 // settle records that the machine has ended.
-func (d *desktop) settle() {
+func (d *desktop) settle(ctx context.Context) {
 	_, m, view := d.parts()
 	d.closeParts()
 	if m == nil || isClosed(d.deleting) {
@@ -110,7 +110,7 @@ func (d *desktop) settle() {
 	}
 	err := endOf(m)
 	if errors.Is(err, vm.ErrGuestShutdown) {
-		d.setState(api.StateStopped, nil)
+		d.setState(ctx, api.StateStopped, nil)
 		d.publish(event.TypeStopped, nil)
 		d.log.Info("guest switched itself off")
 		return
@@ -125,7 +125,7 @@ func (d *desktop) settle() {
 		c.Code, c.Status = api.CodeMachineFailed, api.CodeMachineFailed.HTTPStatus()
 		e = &c
 	}
-	d.fail(e)
+	d.fail(ctx, e)
 }
 
 // nextStage is the stage after the last one reached.
@@ -137,12 +137,12 @@ func nextStage(reached []api.StageTime) api.Stage {
 }
 
 // fail records a failure with the tail of what the machine said.
-func (d *desktop) fail(err error) {
+func (d *desktop) fail(ctx context.Context, err error) {
 	e := *fault.From(err)
 	if e.Log == "" {
 		e.Log = d.tails()
 	}
-	d.setState(api.StateFailed, &e)
+	d.setState(ctx, api.StateFailed, &e)
 	d.host.metrics.Failure(e.Stage)
 	d.publish(event.TypeFailed, map[string]any{"code": string(e.Code), "stage": e.Stage, "detail": e.Detail})
 	d.log.Error("desktop failed", "stage", e.Stage, "code", e.Code, "err", e.Detail)

@@ -128,11 +128,11 @@ func (d *desktop) start(ctx context.Context, img Image, shape vm.Shape) error {
 		if err != nil {
 			return machineError(err)
 		}
-		d.setMachine(m)
+		d.setMachine(ctx, m)
 		return nil
 	}}
 	scale := func() int { return caps.Accelerator.TimeoutScale() }
-	if err := boot.Run(ctx, []boot.Step{machineStep}, scale, d.reached); err != nil {
+	if err := boot.Run(ctx, []boot.Step{machineStep}, scale, func(s api.Stage) { d.reached(ctx, s) }); err != nil {
 		return err
 	}
 	_, m, _ := d.parts()
@@ -157,12 +157,12 @@ func machineError(err error) error {
 	return fault.Stage(api.StageMachine, api.CodeMachineFailed, "%s", err)
 }
 
-func (d *desktop) setMachine(m vm.Machine) {
+func (d *desktop) setMachine(ctx context.Context, m vm.Machine) {
 	d.mu.Lock()
 	d.machine = m
 	d.mu.Unlock()
 	info := m.Info()
-	d.update(func(v *api.Desktop) {
+	d.update(ctx, func(v *api.Desktop) {
 		v.Accelerator = string(info.Accelerator)
 		v.Adopted = info.Adopted
 		if !info.Started.IsZero() {
@@ -213,7 +213,7 @@ func (h *Host) Delete(ctx context.Context, project, ref string) error {
 	d.mu.Lock()
 	before := d.attempts
 	d.mu.Unlock()
-	d.requestDelete()
+	d.requestDelete(ctx)
 	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	return d.awaitRemoval(ctx, before)

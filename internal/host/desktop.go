@@ -74,7 +74,7 @@ func clone(v api.Desktop) api.Desktop {
 
 // update changes the view, writes it to the store and wakes who waits. A view
 // that could not be written is still shown: the machine is as it is.
-func (d *desktop) update(change func(*api.Desktop)) {
+func (d *desktop) update(ctx context.Context, change func(*api.Desktop)) {
 	d.save.Lock()
 	defer d.save.Unlock()
 	d.mu.Lock()
@@ -82,7 +82,8 @@ func (d *desktop) update(change func(*api.Desktop)) {
 	v := clone(d.view)
 	d.wake()
 	d.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), storeLimit)
+	// What is so is written down, whoever stops waiting for it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeLimit)
 	defer cancel()
 	if err := d.host.store.Update(ctx, v); err != nil {
 		d.log.Error("journal of a desktop not written", "err", err)
@@ -99,8 +100,8 @@ func (d *desktop) wake() {
 }
 
 // setState changes the state; nothing leaves deleting.
-func (d *desktop) setState(s api.DesktopState, failure *api.Error) {
-	d.update(func(v *api.Desktop) {
+func (d *desktop) setState(ctx context.Context, s api.DesktopState, failure *api.Error) {
+	d.update(ctx, func(v *api.Desktop) {
 		if v.State == api.StateDeleting {
 			return
 		}
@@ -109,10 +110,10 @@ func (d *desktop) setState(s api.DesktopState, failure *api.Error) {
 }
 
 // reached notes a stage.
-func (d *desktop) reached(stage api.Stage) {
+func (d *desktop) reached(ctx context.Context, stage api.Stage) {
 	now := d.host.cfg.Now().UTC()
 	var took time.Duration
-	d.update(func(v *api.Desktop) {
+	d.update(ctx, func(v *api.Desktop) {
 		before := v.Started
 		if n := len(v.Stages); n > 0 {
 			before = v.Stages[n-1].Reached
@@ -133,9 +134,9 @@ func (d *desktop) publish(typ string, data map[string]any) {
 }
 
 // requestDelete asks the actor to remove the desktop and answers at once.
-func (d *desktop) requestDelete() {
+func (d *desktop) requestDelete(ctx context.Context) {
 	d.deleteOnce.Do(func() {
-		d.update(func(v *api.Desktop) { v.State = api.StateDeleting })
+		d.update(ctx, func(v *api.Desktop) { v.State = api.StateDeleting })
 		close(d.deleting)
 	})
 }

@@ -30,7 +30,7 @@ func (h *Host) recover(ctx context.Context) error {
 	}
 	for _, row := range rows {
 		inc := vm.Incarnation(row.Incarnation)
-		if err := h.adopt(row, found[inc]); err != nil {
+		if err := h.adopt(ctx, row, found[inc]); err != nil {
 			return err
 		}
 		delete(found, inc)
@@ -52,17 +52,17 @@ func (h *Host) recover(ctx context.Context) error {
 }
 
 // adopt takes up a desktop of an earlier run; m is nil when its machine is gone.
-func (h *Host) adopt(row store.Desktop, m vm.Machine) error {
+func (h *Host) adopt(ctx context.Context, row store.Desktop, m vm.Machine) error {
 	d := h.newDesktop(row)
 	switch {
 	case row.State == api.StateDeleting:
-		d.requestDelete()
+		d.requestDelete(ctx)
 		if m != nil {
-			d.setMachine(m)
+			d.setMachine(ctx, m)
 		}
 		return h.spawn(d, func(context.Context) error { return nil })
 	case m != nil:
-		d.setMachine(m)
+		d.setMachine(ctx, m)
 		d.publish(event.TypeAdopted, nil)
 		return h.spawn(d, func(ctx context.Context) error { return d.relink(ctx, m, row.Stages) })
 	case row.State == api.StateStarting, row.State == api.StateReady:
@@ -80,7 +80,7 @@ func (h *Host) adopt(row store.Desktop, m vm.Machine) error {
 // anew, since clock and connections are of the past; what was drawn stays drawn.
 func (d *desktop) relink(ctx context.Context, m vm.Machine, before []api.StageTime) error {
 	drawn := len(before) > 0 && before[len(before)-1].Stage == api.StageDrawn
-	d.update(func(v *api.Desktop) {
+	d.update(ctx, func(v *api.Desktop) {
 		v.State, v.Failure = api.StateStarting, nil
 		v.Stages = v.Stages[:min(len(v.Stages), 2)] // admission, machine
 	})

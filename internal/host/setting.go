@@ -22,7 +22,7 @@ func (s *Settings) SetDisplay(ctx context.Context, project, ref string, size api
 		return api.Display{}, err
 	}
 	became := api.Display{Width: got.Width, Height: got.Height}
-	return became, s.amend(project, ref, func(v *api.Desktop) { v.Display = became })
+	return became, s.amend(ctx, project, ref, func(v *api.Desktop) { v.Display = became })
 }
 
 // SetKeyboard changes the layout: "layout" or "layout:variant".
@@ -35,14 +35,14 @@ func (s *Settings) SetKeyboard(ctx context.Context, project, ref, layout string)
 	if err := l.Session.SetKeyboard(ctx, guest.Keyboard{Layout: name, Variant: variant}); err != nil {
 		return err
 	}
-	return s.amend(project, ref, func(v *api.Desktop) { v.Keyboard = layout })
+	return s.amend(ctx, project, ref, func(v *api.Desktop) { v.Keyboard = layout })
 }
 
-func (s *Settings) amend(project, ref string, change func(*api.Desktop)) error {
+func (s *Settings) amend(ctx context.Context, project, ref string, change func(*api.Desktop)) error {
 	d, err := s.h.find(project, ref)
 	if err != nil {
 		return err
 	}
-	d.update(change)
+	d.update(ctx, change)
 	return nil
 }

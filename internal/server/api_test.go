@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -200,7 +201,7 @@ func TestDocument(t *testing.T) {
 	if routes < 40 {
 		t.Errorf("only %d routes", routes)
 	}
-	if resp := d.do(t, "GET", "/docs", "", "Authorization", ""); resp.StatusCode != 200 {
+	if resp := d.do(t, "GET", "/docs", "", "Authorization", ""); resp.StatusCode != http.StatusOK {
 		t.Errorf("docs answer %d", resp.StatusCode)
 	}
 }
@@ -247,7 +248,7 @@ func TestManyRequestsAtOnce(t *testing.T) {
 	if statuses[200] == 0 || statuses[200]+statuses[429] != 1000 {
 		t.Errorf("statuses are %v", statuses)
 	}
-	if resp := d.do(t, "GET", "/v1/desktops", ""); resp.StatusCode != 200 {
+	if resp := d.do(t, "GET", "/v1/desktops", ""); resp.StatusCode != http.StatusOK {
 		t.Errorf("afterwards: %d", resp.StatusCode)
 	}
 }
@@ -406,7 +407,7 @@ func TestFiles(t *testing.T) {
 	}
 	resp := d.do(t, "PUT", at+"&parents=true&mode=0640", "0123456789")
 	var info api.FileInfo
-	if err := json.NewDecoder(resp.Body).Decode(&info); err != nil || resp.StatusCode != 201 || info.Size != 10 || info.Mode != 0o640 {
+	if err := json.NewDecoder(resp.Body).Decode(&info); err != nil || resp.StatusCode != http.StatusCreated || info.Size != 10 || info.Mode != 0o640 {
 		t.Fatalf("%d: %+v, %v", resp.StatusCode, info, err)
 	}
 	if resp := d.do(t, "PUT", at, "x", "If-None-Match", "*"); resp.StatusCode != 409 {
@@ -578,7 +579,7 @@ func TestControl(t *testing.T) {
 	}
 	resp := d.do(t, "POST", "/v1/desktops/one/input", `{"actions":[{"kind":"click"},{"kind":"release"},{"kind":"move"}]}`)
 	var reply api.InputReply
-	if err := json.NewDecoder(resp.Body).Decode(&reply); err != nil || resp.StatusCode != 200 {
+	if err := json.NewDecoder(resp.Body).Decode(&reply); err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%d, %v", resp.StatusCode, err)
 	}
 	if len(reply.Results) != 1 || reply.Error == nil || reply.Error.Code != api.CodeInvalid {
@@ -617,7 +618,7 @@ func TestControl(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = desk.Screen().Wait(ctx, client.ScreenWait{For: "change", Timeout: 50 * time.Millisecond})
-	if e, ok := err.(*api.Error); !ok || e.Code != api.CodeDeadline {
+	if e, ok := errors.AsType[*api.Error](err); !ok || e.Code != api.CodeDeadline {
 		t.Errorf("a wait for nothing answers %v", err)
 	}
 }
@@ -684,7 +685,7 @@ func TestInfoDoctorMetrics(t *testing.T) {
 	if resp := d.do(t, "GET", "/metrics", "", "Authorization", ""); resp.StatusCode != 401 {
 		t.Errorf("metrics without a token answer %d", resp.StatusCode)
 	}
-	if resp := d.do(t, "GET", "/healthz", "", "Authorization", ""); resp.StatusCode != 200 {
+	if resp := d.do(t, "GET", "/healthz", "", "Authorization", ""); resp.StatusCode != http.StatusOK {
 		t.Errorf("health answers %d", resp.StatusCode)
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/deskfork/deskfork/internal/server/gate"
@@ -32,7 +33,9 @@ func (s *Server) attachExec(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ws, ctx, err := stream.Upgrade(w, r, api.SubprotocolExec, s.limits.Heartbeat)
+	ctx, lost := context.WithCancel(r.Context())
+	defer lost()
+	ws, err := stream.Upgrade(w, r, api.SubprotocolExec, s.limits.Heartbeat, lost)
 	if err != nil {
 		_ = a.Close() // nobody is attached
 		return api.Errorf(api.CodeInvalid, "%s", err)

@@ -122,8 +122,10 @@ type probe struct {
 	status int
 }
 
+// Header implements http.ResponseWriter.
 func (p *probe) Header() http.Header { return p.header }
 
+// WriteHeader implements http.ResponseWriter.
 func (p *probe) WriteHeader(status int) { p.status = status }
 
 func (p *probe) Write(b []byte) (int, error) { return len(b), nil }

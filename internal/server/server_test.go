@@ -29,48 +29,48 @@ type door struct {
 }
 
 // newDoor serves until the test ends. change adjusts the server.
-func newDoor(t testing.TB, change ...func(*server.Config)) *door {
-	t.Helper()
-	return newDoorOver(t, hosttest.New(t), change...)
+func newDoor(tb testing.TB, change ...func(*server.Config)) *door {
+	tb.Helper()
+	return newDoorOver(tb, hosttest.New(tb), change...)
 }
 
-func newDoorOver(t testing.TB, f *hosttest.Fixture, change ...func(*server.Config)) *door {
-	t.Helper()
+func newDoorOver(tb testing.TB, f *hosttest.Fixture, change ...func(*server.Config)) *door {
+	tb.Helper()
 	cfg := server.Config{Host: f.Host, Address: "127.0.0.1:0", Version: "test"}
 	for _, fn := range change {
 		fn(&cfg)
 	}
 	s, err := server.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	d := &door{Fixture: f, Server: s, HTTP: httptest.NewUnstartedServer(s)}
 	d.HTTP.Config = server.HTTP(s, slog.New(slog.DiscardHandler))
 	d.HTTP.Start()
-	t.Cleanup(d.HTTP.Close)
-	d.Token = d.secret(t)
+	tb.Cleanup(d.HTTP.Close)
+	d.Token = d.secret(tb)
 	d.Client, err = client.New(d.HTTP.URL, client.WithToken(d.Token))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return d
 }
 
-func (d *door) secret(t testing.TB) string {
-	t.Helper()
+func (d *door) secret(tb testing.TB) string {
+	tb.Helper()
 	path, err := d.Host.FirstToken(context.Background())
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return strings.TrimSpace(string(text))
 }
 
 // tokenOf makes a token with scopes, in a project.
-func (d *door) tokenOf(t testing.TB, project string, scopes ...string) string {
+func (d *door) tokenOf(t *testing.T, project string, scopes ...string) string {
 	t.Helper()
 	tok, err := d.Host.Access.Create(context.Background(), project, api.CreateToken{Name: "t", Project: project, Scopes: scopes}, "")
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *door) tokenOf(t testing.TB, project string, scopes ...string) string {
 }
 
 // do sends a raw request with the first token.
-func (d *door) do(t testing.TB, method, path, body string, header ...string) *http.Response {
+func (d *door) do(t *testing.T, method, path, body string, header ...string) *http.Response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -35,7 +36,9 @@ func (s *Server) tcp(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ws, ctx, err := stream.Upgrade(w, r, api.SubprotocolTCP, s.limits.Heartbeat)
+	ctx, lost := context.WithCancel(r.Context())
+	defer lost()
+	ws, err := stream.Upgrade(w, r, api.SubprotocolTCP, s.limits.Heartbeat, lost)
 	if err != nil {
 		_ = conn.Close() // nobody uses it
 		return api.Errorf(api.CodeInvalid, "%s", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"testing"
 	"time"
@@ -16,8 +17,6 @@ import (
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
 	"github.com/deskfork/deskfork/pkg/guest/guesttest"
-
-	"net"
 )
 
 // Project is the project of a test's calls.

@@ -37,9 +37,9 @@ type Socket struct {
 	wait sync.WaitGroup
 }
 
-// Upgrade makes a WebSocket of a request. Its Origin was checked by the gate. The
-// returned context ends when the client goes away.
-func Upgrade(w http.ResponseWriter, r *http.Request, protocol string, beat time.Duration) (*Socket, context.Context, error) {
+// Upgrade makes a WebSocket of a request. Its Origin was checked by the gate.
+// lost is called when the client goes away; it may be called more than once.
+func Upgrade(w http.ResponseWriter, r *http.Request, protocol string, beat time.Duration, lost context.CancelFunc) (*Socket, error) {
 	up := websocket.Upgrader{
 		ReadBufferSize: copyBuffer, WriteBufferSize: copyBuffer, Subprotocols: []string{protocol},
 		CheckOrigin: func(*http.Request) bool { return true },
@@ -47,14 +47,13 @@ func Upgrade(w http.ResponseWriter, r *http.Request, protocol string, beat time.
 	}
 	ws, err := up.Upgrade(w, r, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("upgrade to a WebSocket: %w", err)
+		return nil, fmt.Errorf("upgrade to a WebSocket: %w", err)
 	}
 	ws.SetReadLimit(maxMessage)
-	ctx, cancel := context.WithCancel(r.Context())
-	s := &Socket{ws: ws, beat: beat, abort: cancel, done: make(chan struct{})}
+	s := &Socket{ws: ws, beat: beat, abort: lost, done: make(chan struct{})}
 	ws.SetPongHandler(func(string) error { return s.extend() })
 	s.wait.Go(s.ping)
-	return s, ctx, nil
+	return s, nil
 }
 
 // extend gives the client time to be heard of again: five beats.
