@@ -316,6 +316,26 @@ func TestDoctorWithoutServer(t *testing.T) {
 	}
 }
 
+func TestDoctorWithServer(t *testing.T) {
+	r := newRun(desk(t), "")
+	r.cfg.Checks = func(context.Context, string) []api.Check {
+		return []api.Check{{Name: "provider", OK: true, Level: "ok", Detail: "qemu 7.2.0"}}
+	}
+	want := `This machine:
+  ok   provider   qemu 7.2.0
+The server sees besides:
+  warning   accelerator   tcg
+                          cost: about 8 times slower
+                          mend: run on a host with KVM
+`
+	if status := r.do(t, "doctor"); status != 0 {
+		t.Errorf("status %d, %s", status, &r.err)
+	}
+	if diff := cmp.Diff(want, r.out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestNoToken(t *testing.T) {
 	r := newRun(clienttest.New(t), "")
 	r.cfg.Token, r.cfg.DataDir = "", t.TempDir()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,8 +74,27 @@ func (r report) write(w io.Writer) {
 		fmt.Fprintf(w, "Server: none answers (%s); these are checks of this machine alone.\n", r.Away)
 		return
 	}
-	fmt.Fprintln(w, "Server:")
-	writeChecks(w, r.Server.Checks)
+	more := r.besides()
+	if len(more) == 0 {
+		fmt.Fprintln(w, "The server sees the same.")
+		return
+	}
+	fmt.Fprintln(w, "The server sees besides:")
+	writeChecks(w, more)
+}
+
+// besides are the checks with which the server says something else than this
+// command; details such as free memory differ from one moment to the next.
+func (r report) besides() []api.Check {
+	var more []api.Check
+	for _, c := range r.Server.Checks {
+		if !slices.ContainsFunc(r.Local, func(l api.Check) bool {
+			return l.Name == c.Name && l.Level == c.Level && (c.OK || l.Detail == c.Detail)
+		}) || c.Name == "address" {
+			more = append(more, c)
+		}
+	}
+	return more
 }
 
 func writeChecks(w io.Writer, checks []api.Check) {

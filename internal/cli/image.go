@@ -42,7 +42,7 @@ func (a *app) imageLs() *cobra.Command {
 				rows := [][]string{{"NAME", "TAGS", "DIGEST", "SIZE", "DISK", "IN USE", "AGE"}}
 				for _, i := range list {
 					rows = append(rows, []string{
-						i.Name, strings.Join(i.Tags, ","), short(i.Digest), bytes(i.Size), bytes(i.Virtual),
+						i.Name, tags(i), short(i.Digest), bytes(i.Size), bytes(i.Virtual),
 						strconv.Itoa(i.InUse), a.ago(i.Created),
 					})
 				}
@@ -50,6 +50,15 @@ func (a *app) imageLs() *cobra.Command {
 			})
 		},
 	}
+}
+
+// tags lists an image's tags, without the name that they share.
+func tags(i api.Image) string {
+	list := make([]string, 0, len(i.Tags))
+	for _, t := range i.Tags {
+		list = append(list, strings.TrimPrefix(t, i.Name+":"))
+	}
+	return strings.Join(list, ",")
 }
 
 // short is the beginning of a digest, without its algorithm.

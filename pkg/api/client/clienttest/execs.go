@@ -3,6 +3,7 @@ package clienttest
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,7 +21,7 @@ type exec struct {
 	err    []byte
 	kept   int // output before this offset is no longer kept
 	input  []byte
-	sizes  []api.ExecMessage
+	sizes  []api.Display // of its terminal, in cells
 	grown  chan struct{} // closed and made anew with every change
 }
 
@@ -105,6 +106,22 @@ func (s *Server) Input(ref, id string) string {
 	return string(e.input)
 }
 
+// Sizes are those that the terminal of a desktop's only exec has had, in cells.
+func (s *Server) Sizes(ref string) []api.Display {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g, problem := s.find(ref)
+	if problem != nil {
+		return nil
+	}
+	for _, e := range g.execs {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return slices.Clone(e.sizes)
+	}
+	return nil
+}
+
 func (s *Server) exec(ref, id string) *exec {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,6 +145,9 @@ func (s *Server) start(g *guest, spec api.Exec) (*exec, *api.Error) {
 	e := &exec{grown: make(chan struct{}), status: api.ExecStatus{
 		ID: spec.ID, PID: 1000 + len(g.execs), Argv: spec.Argv, Started: epoch(), Running: true,
 	}}
+	if spec.PTY {
+		e.sizes = append(e.sizes, api.Display{Width: int(spec.Cols), Height: int(spec.Rows)})
+	}
 	e.run(spec, g.files)
 	g.execs[spec.ID] = e
 	return e, nil

@@ -51,7 +51,7 @@ func (l *link) receive() bool {
 		case "eof":
 			l.e.end(0, "")
 		case "resize":
-			l.e.sizes = append(l.e.sizes, m)
+			l.e.sizes = append(l.e.sizes, api.Display{Width: int(m.Cols), Height: int(m.Rows)})
 		case "signal":
 			l.e.end(130, m.Signal)
 		}

@@ -58,7 +58,7 @@ type TB interface{ Cleanup(func()) }
 func New(t TB) *Server {
 	s := &Server{keys: map[string]string{}, grown: make(chan struct{})}
 	s.images = []api.Image{{
-		Digest: "sha256:0123456789abcdef", Name: "debian-xfce", Tags: []string{"latest"}, OS: "linux",
+		Digest: "sha256:0123456789abcdef", Name: "debian-xfce", Tags: []string{"debian-xfce:latest"}, OS: "linux",
 		Size: 2 << 30, Virtual: 8 << 30, Created: epoch(),
 	}}
 	hs := httptest.NewServer(s.handler())
