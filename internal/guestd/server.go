@@ -123,7 +123,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	}
 	work.Go(func() {
 		<-ctx.Done()
-		srv.Close()
+		_ = srv.Close() // closes the listener, which Serve tells
 	})
 	err := srv.Serve(ln)
 	cancel()

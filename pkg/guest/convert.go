@@ -18,8 +18,7 @@ func ErrorFrom(err error) *Error {
 }
 
 func codeOf(err error) Code {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	for _, row := range codes() {

@@ -53,6 +53,7 @@ func (e *Error) Is(target error) bool {
 		return target == fs.ErrExist
 	case CodePermission:
 		return target == fs.ErrPermission
+	default:
+		return false
 	}
-	return false
 }

@@ -46,11 +46,10 @@ func TestDo(t *testing.T) {
 		}
 		return
 	}
-	dir, err := os.MkdirTemp("", "account") // t.TempDir is closed to others
-	if err != nil {
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // it is closed to others
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
 	secret, drop := filepath.Join(dir, "secret"), filepath.Join(dir, "drop")
 	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(secret, []byte("x"), 0o600), os.Mkdir(drop, 0o700), os.Chmod(drop, 0o777)); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ func (u User) Do(fn func() error) error {
 		return fn()
 	}
 	if self != 0 {
-		return &guest.Error{Code: guest.CodePermission, Message: fmt.Sprintf("guestd is not root and cannot act as %s", u.Name)}
+		return &guest.Error{Code: guest.CodePermission, Message: "guestd is not root and cannot act as " + u.Name}
 	}
 	runtime.LockOSThread()
 	groups, err := unix.Getgroups()
@@ -66,7 +66,7 @@ func become(uid, gid uint32, groups []uint32) error {
 		call uintptr
 		want uint32
 	}{{unix.SYS_SETFSGID, gid}, {unix.SYS_SETFSUID, uid}} {
-		unix.RawSyscall(id.call, uintptr(id.want), 0, 0)
+		_, _, _ = unix.RawSyscall(id.call, uintptr(id.want), 0, 0)
 		if now, _, _ := unix.RawSyscall(id.call, ^uintptr(0), 0, 0); uint32(now) != id.want {
 			return fmt.Errorf("set file system id %d: %w", id.want, unix.EPERM)
 		}

@@ -35,12 +35,11 @@ func (s *Service) dial(ctx context.Context, c *mux.Call, p guest.DialParams) (an
 	if err != nil {
 		return nil, fmt.Errorf("dial port: %w", err)
 	}
+	defer conn.Close()
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
-		conn.Close()
 		return nil, fmt.Errorf("dial %s: not a TCP connection", addr)
 	}
-	defer tcp.Close()
 	if err := c.Reply(nil); err != nil {
 		return nil, err
 	}
@@ -50,7 +49,7 @@ func (s *Service) dial(ctx context.Context, c *mux.Call, p guest.DialParams) (an
 // join copies both ways until both have ended; an end of one way is passed on
 // and leaves the other.
 func join(ctx context.Context, tcp *net.TCPConn, st *mux.Stream) error {
-	stop := context.AfterFunc(ctx, func() { tcp.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = tcp.Close() })
 	defer stop()
 	var work sync.WaitGroup
 	var up error
@@ -68,7 +67,7 @@ func join(ctx context.Context, tcp *net.TCPConn, st *mux.Stream) error {
 	if down == nil {
 		down = st.CloseWrite()
 	} else {
-		tcp.Close()
+		_ = tcp.Close()
 		_ = st.CloseRead() // wakes the other way
 	}
 	work.Wait()

@@ -28,8 +28,7 @@ func spawner(starts *atomic.Int32, helpers ...helper) func(context.Context) (*di
 		ctx, cancel := context.WithCancel(ctx)
 		kill := func() {
 			cancel()
-			toHelper.Close()
-			fromHelper.Close()
+			_ = errors.Join(toHelper.Close(), fromHelper.Close()) // never fails
 		}
 		var running sync.WaitGroup
 		running.Go(func() {

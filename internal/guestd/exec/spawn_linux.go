@@ -19,7 +19,7 @@ func (e *Exec) start(u account.User, tty bool) error {
 	attr := &syscall.SysProcAttr{Setsid: true, Setctty: tty}
 	if self := uint32(os.Geteuid()); self != u.UID {
 		if self != 0 {
-			return &guest.Error{Code: guest.CodePermission, Message: fmt.Sprintf("guestd is not root and cannot run programs as %s", u.Name)}
+			return &guest.Error{Code: guest.CodePermission, Message: "guestd is not root and cannot run programs as " + u.Name}
 		}
 		attr.Credential = &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
 	}

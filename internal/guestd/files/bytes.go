@@ -168,11 +168,11 @@ func dropTemp(u account.User, name string) error {
 func destination(path string, exclusive bool) (string, fs.FileInfo, error) {
 	fi, err := os.Lstat(path)
 	if err == nil && fi.Mode()&fs.ModeSymlink != 0 && !exclusive {
-		real, err := filepath.EvalSymlinks(path)
+		target, err := filepath.EvalSymlinks(path)
 		if err != nil {
 			return "", nil, fmt.Errorf("follow link: %w", err)
 		}
-		path = real
+		path = target
 		if fi, err = os.Lstat(path); err != nil {
 			return "", nil, err
 		}

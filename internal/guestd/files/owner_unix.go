@@ -34,7 +34,7 @@ func inode(fi fs.FileInfo) (id [2]uint64, ok bool) {
 	if !isStat || st.Nlink < 2 {
 		return id, false
 	}
-	return [2]uint64{uint64(st.Dev), st.Ino}, true
+	return [2]uint64{uint64(st.Dev), st.Ino}, true //nolint:unconvert // a signed number on other systems
 }
 
 // openFlags keep an open from waiting for the other end of a pipe.

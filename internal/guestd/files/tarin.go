@@ -129,12 +129,10 @@ func inside(name string) (string, error) {
 
 // escaped gives os.Root's refusal a code; it has no sentinel of its own.
 func escaped(err error) error {
-	var pe *fs.PathError
-	var le *os.LinkError
 	text := ""
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		text = pe.Err.Error()
-	} else if errors.As(err, &le) {
+	} else if le, ok := errors.AsType[*os.LinkError](err); ok {
 		text = le.Err.Error()
 	}
 	if strings.Contains(text, "path escapes") {

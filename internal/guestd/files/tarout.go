@@ -99,6 +99,7 @@ func (p *packer) header(name string, fi fs.FileInfo, target string) (*tar.Header
 // would look up owners once an entry.
 type bare struct{ fs.FileInfo }
 
+// Sys implements fs.FileInfo.
 func (bare) Sys() any { return nil }
 
 func (p *packer) dir(name string, fi fs.FileInfo) error {

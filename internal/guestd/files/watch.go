@@ -32,7 +32,7 @@ func (s *Service) watch(ctx context.Context, c *mux.Call, p guest.WatchParams) (
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", path, err)
 	}
-	defer fw.Close()
+	defer func() { _ = fw.Close() }() // it holds nothing to lose
 	w := &watcher{fw: fw, u: u, top: path, recursive: p.Recursive, enc: json.NewEncoder(c.Streams[0])}
 	if err := w.add(path, false); err != nil {
 		return nil, err

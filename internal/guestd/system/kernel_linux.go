@@ -173,7 +173,7 @@ func (Host) Info() (guest.Info, error) {
 	for i, l := range si.Loads {
 		info.Load[i] = float64(l) / fixedPoint
 	}
-	info.MemTotal = uint64(si.Totalram) * uint64(si.Unit)
+	info.MemTotal = si.Totalram * uint64(si.Unit)
 	info.MemAvailable = available()
 	for _, path := range []string{"/", "/workspace"} {
 		var st unix.Statfs_t

@@ -121,7 +121,7 @@ func (d *Desktop) exchange(ctx context.Context, op string, params any, in []byte
 	if err != nil && !errors.Is(err, mux.ErrStopped) {
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
-	defer st.Close()
+	defer func() { _ = st.Close() }() // a lost link needs no close
 	b, err := io.ReadAll(io.LimitReader(st, guest.HelperMaxFrame))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)

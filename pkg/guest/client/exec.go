@@ -105,13 +105,19 @@ func (x *Exec) Attach(ctx context.Context, id guest.ExecID, o AttachOptions) (*A
 
 type stdin struct{ st *mux.Stream }
 
+// Write implements io.Writer.
 func (s stdin) Write(p []byte) (int, error) { return s.st.Write(p) }
-func (s stdin) Close() error                { return s.st.CloseWrite() }
+
+// Close implements io.Closer.
+func (s stdin) Close() error { return s.st.CloseWrite() }
 
 type noStdin struct{}
 
+// Write implements io.Writer.
 func (noStdin) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
-func (noStdin) Close() error              { return nil }
+
+// Close implements io.Closer.
+func (noStdin) Close() error { return nil }
 
 // Resize sets the size of the terminal, in characters.
 func (a *Attachment) Resize(ctx context.Context, cols, rows uint16) error {

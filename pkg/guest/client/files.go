@@ -231,8 +231,9 @@ func (f *Files) follow(ctx context.Context, st *mux.Stream, params guest.WatchPa
 }
 
 func forward(ctx context.Context, st *mux.Stream, to chan<- guest.FileChange) error {
-	defer st.Close()
-	stop := context.AfterFunc(ctx, func() { st.Close() })
+	hangUp := func() { _ = st.Close() } // a lost link needs no close
+	defer hangUp()
+	stop := context.AfterFunc(ctx, hangUp)
 	defer stop()
 	dec := json.NewDecoder(onlyReader{st})
 	for {

@@ -156,14 +156,15 @@ func (r *run) again(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer a.Close()
+	detach := func() { _ = a.Close() } // a lost link needs no close
+	defer detach()
 	if a.OutFrom != outAt || a.ErrFrom != errAt {
 		return &guest.Error{Code: guest.CodeGone, Message: "output was dropped while the connection was lost; start the program with a larger ring"}
 	}
-	stop := context.AfterFunc(ctx, func() { a.Close() })
+	stop := context.AfterFunc(ctx, detach)
 	defer stop()
 	refuse := func() {
-		a.Close()
+		detach()
 		_ = r.x.Signal(ctx, r.params.Spec.ID, "KILL") // it may have ended
 	}
 	if err := r.collect(a.streams, refuse); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"image"
 	"image/color"
 	"image/draw"
@@ -111,8 +112,7 @@ func (d *Desktop) spawn(ctx context.Context) (*display.Process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	kill := func() {
 		cancel()
-		toHelper.Close()
-		fromHelper.Close()
+		_ = errors.Join(toHelper.Close(), fromHelper.Close()) // never fails
 	}
 	d.mu.Lock()
 	d.current = kill

@@ -1,6 +1,7 @@
 package guesttest
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -69,9 +70,7 @@ func (k *Kernel) SetHostname(name string) error {
 func (k *Kernel) Mount(device, dir string, _ system.Owner) error {
 	return k.do(func(s *KernelState) {
 		mounts := map[string]string{dir: device}
-		for d, dev := range s.Mounts {
-			mounts[d] = dev
-		}
+		maps.Copy(mounts, s.Mounts)
 		s.Mounts = mounts
 	})
 }

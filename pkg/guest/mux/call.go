@@ -208,8 +208,7 @@ func (c *Call) reply(result any, end bool) error {
 		return fmt.Errorf("encode result of %s: %w", c.Op, err)
 	}
 	err = c.s.send(envelope{ID: c.id, Result: raw, End: end})
-	var refused *guest.Error
-	if errors.As(err, &refused) { // the result was too large
+	if refused, ok := errors.AsType[*guest.Error](err); ok { // the result was too large
 		return c.s.send(envelope{ID: c.id, Error: refused, End: end})
 	}
 	return err

@@ -116,6 +116,7 @@ func (c *wsConn) Hold(held bool) {
 	c.alive()
 }
 
+// Read implements Conn.
 func (c *wsConn) Read() (bool, []byte, error) {
 	kind, r, err := c.ws.NextReader()
 	if err != nil {
@@ -145,6 +146,7 @@ func readError(err error) error {
 	return fmt.Errorf("read link: %w", err)
 }
 
+// Write implements Conn.
 func (c *wsConn) Write(binary bool, head, body []byte) error {
 	c.write <- struct{}{}
 	defer func() { <-c.write }()
@@ -171,6 +173,7 @@ func (c *wsConn) Write(binary bool, head, body []byte) error {
 	return nil
 }
 
+// Ping implements Conn.
 func (c *wsConn) Ping() error {
 	err := c.ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(max(c.timing.Write, time.Second)))
 	if err != nil {
@@ -179,6 +182,7 @@ func (c *wsConn) Ping() error {
 	return nil
 }
 
+// Close implements Conn.
 func (c *wsConn) Close(reason error) {
 	code, text := websocket.CloseNormalClosure, ""
 	if errors.Is(reason, ErrProtocol) {

@@ -31,11 +31,11 @@ type Stream struct {
 	cond     sync.Cond // any change below
 	buf      []byte    // buf[head:] has arrived and is unread
 	head     int
-	owed     int64     // read since the last credit
-	inDone   error     // no more bytes arrive, and why: io.EOF after a clean end
-	outDone  error     // no more bytes may be sent, and why
-	credit   int64     // bytes that may be sent now
-	inflight int64     // bytes sent, not yet known to be read
+	owed     int64 // read since the last credit
+	inDone   error // no more bytes arrive, and why: io.EOF after a clean end
+	outDone  error // no more bytes may be sent, and why
+	credit   int64 // bytes that may be sent now
+	inflight int64 // bytes sent, not yet known to be read
 	onAck    func()
 	rlimit   time.Time // read deadline
 	wlimit   time.Time
