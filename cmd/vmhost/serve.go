@@ -83,7 +83,7 @@ func serve(ctx context.Context, cfg serveConfig, out io.Writer) (err error) {
 		return err
 	}
 	defer closing(&err, release)
-	store, err := image.Open(image.Config{Dir: filepath.Join(cfg.dataDir, imagesDir), RemoveAll: build.RemoveAll})
+	store, err := image.Open(image.Config{Dir: filepath.Join(cfg.dataDir, imagesDir), RemoveAll: build.RemoveAll, Group: group(cfg.user)})
 	if err != nil {
 		return err
 	}
@@ -118,6 +118,15 @@ func serve(ctx context.Context, cfg serveConfig, out io.Writer) (err error) {
 
 // closing joins the error of an end to that of a function.
 func closing(err *error, end func() error) { *err = errors.Join(*err, end()) }
+
+// group is whose files machines may read besides their own; 0 when they run as
+// our own user.
+func group(u *qemu.User) int {
+	if u == nil {
+		return 0
+	}
+	return int(u.GID)
+}
 
 func newProvider(cfg serveConfig) (*qemu.Provider, error) {
 	egress, err := policy.New(cfg.egress)

@@ -18,6 +18,7 @@ import (
 type Store struct {
 	dir       string
 	removeAll func(path string) error
+	group     int // may read images; 0: as they are
 }
 
 // Config is how a store is opened.
@@ -27,6 +28,9 @@ type Config struct {
 	// RemoveAll removes what is left of a dead draft; nil means os.RemoveAll. A draft made
 	// by an ordinary user holds files of that user's subordinate ids.
 	RemoveAll func(path string) error
+	// Group is the id of the group that Share lets read images: that of the
+	// hypervisor's user. 0 leaves groups as they are.
+	Group int
 }
 
 // Info is an image as it is now in the store.
@@ -45,7 +49,7 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open image store: %w", err)
 	}
-	s := &Store{dir: dir, removeAll: c.RemoveAll}
+	s := &Store{dir: dir, removeAll: c.RemoveAll, group: c.Group}
 	if s.removeAll == nil {
 		s.removeAll = os.RemoveAll
 	}

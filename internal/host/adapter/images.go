@@ -29,6 +29,9 @@ func (s Images) Resolve(_ context.Context, ref string) (host.Image, error) {
 		return host.Image{}, info.Fault
 	}
 	m := info.Manifest
+	if err := s.Store.Share(m.Digest); err != nil {
+		return host.Image{}, err
+	}
 	return host.Image{
 		Image: described(info),
 		Boot: vm.Boot{
