@@ -161,8 +161,9 @@ func TestMalformedMessages(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			ws, _ := d.dial(t, "/v1/desktops/one/execs/"+st.ID+"/attach?stdin=true", api.SubprotocolExec, nil)
 			text(t, ws)
+			// A server that closes at the first bad byte may break the sending.
 			if err := tt.send(ws); err != nil {
-				t.Fatal(err)
+				t.Logf("sending ended: %v", err)
 			}
 			for {
 				if _, _, err := ws.ReadMessage(); err != nil {

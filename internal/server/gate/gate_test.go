@@ -1,0 +1,109 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/pkg/api"
+)
+
+func TestLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := gate.NewLimiter(1, 1, time.Minute)
+		leave, err := l.Enter(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiting := make(chan error)
+		go func() {
+			_, err := l.Enter(context.Background())
+			waiting <- err
+		}()
+		synctest.Wait()
+		if _, err := l.Enter(t.Context()); !errors.Is(err, &api.Error{Code: api.CodeRateLimited}) {
+			t.Errorf("a full queue answers %v", err)
+		}
+		start := time.Now()
+		if err := <-waiting; !errors.Is(err, &api.Error{Code: api.CodeRateLimited}) || time.Since(start) != time.Minute {
+			t.Errorf("a long wait answers %v after %s", err, time.Since(start))
+		}
+		time.AfterFunc(time.Second, leave)
+		leave, err = l.Enter(t.Context())
+		if err != nil {
+			t.Errorf("a freed place answers %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Enter(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller that leaves gets %v", err)
+		}
+		leave()
+	})
+}
+
+func TestBody(t *testing.T) {
+	tests := []struct {
+		size, limit int64
+		code        api.Code
+	}{
+		{10, 10, ""}, {11, 10, api.CodeTooLarge}, {1000, 10, api.CodeTooLarge}, {1000, 0, ""}, {0, 10, ""},
+	}
+	for _, tt := range tests {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", int(tt.size))))
+		b := gate.NewBody(httptest.NewRecorder(), r, time.Minute, time.Minute, tt.limit)
+		got, err := io.ReadAll(b)
+		var code api.Code
+		if e, ok := errors.AsType[*api.Error](err); ok {
+			code = e.Code
+		}
+		if code != tt.code || (code == "" && int64(len(got)) != tt.size) {
+			t.Errorf("%d of %d: %d bytes, %v", tt.size, tt.limit, len(got), err)
+		}
+	}
+}
+
+func TestBearer(t *testing.T) {
+	tests := []struct {
+		name string
+		set  func(http.Header)
+		want string
+	}{
+		{"header", func(h http.Header) { h.Set("Authorization", "bearer  abc ") }, "abc"},
+		{"other scheme", func(h http.Header) { h.Set("Authorization", "Basic abc") }, ""},
+		{"subprotocol without an upgrade", func(h http.Header) { h.Set("Sec-WebSocket-Protocol", "deskfork-token.abc") }, ""},
+		{"subprotocol", func(h http.Header) {
+			h.Set("Connection", "Upgrade")
+			h.Set("Upgrade", "websocket")
+			h.Set("Sec-WebSocket-Protocol", "x, deskfork-token.abc")
+		}, "abc"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			tt.set(r.Header)
+			if got := gate.Bearer(r); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func FuzzCheckHost(f *testing.F) {
+	for _, s := range []string{"localhost", "[::1]:80", "evil.example", "127.0.0.1:1", "::1", "a]b[", ""} {
+		f.Add(s)
+	}
+	n := gate.Names{Allowed: []string{"desks.example"}}
+	f.Fuzz(func(t *testing.T, host string) {
+		if n.CheckHost(host) == nil && strings.Contains(host, "evil") && !strings.Contains(strings.ToLower(host), "localhost") {
+			t.Errorf("%q was let in", host)
+		}
+	})
+}
