@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/attach"
 	"github.com/deskfork/deskfork/pkg/api"
-	"github.com/deskfork/deskfork/pkg/api/client"
 )
 
 // Config is all that a command line hangs on. In, Out and Err are required.
@@ -40,12 +40,7 @@ type Config struct {
 }
 
 // Terminal is the user's.
-type Terminal interface {
-	// Raw switches off echo, lines and signals until restore is called.
-	Raw() (restore func() error, err error)
-	// Sizes sends the size now and whenever it changes, until ctx ends.
-	Sizes(ctx context.Context) <-chan client.Size
-}
+type Terminal = attach.Terminal
 
 // Globals are the flags of every command.
 type Globals struct {

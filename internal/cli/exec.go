@@ -5,18 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/attach"
 	"github.com/deskfork/deskfork/internal/cli/parse"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
-
-// interruptGrace is how long an interrupted program may take to end.
-const interruptGrace = 5 * time.Second
 
 type execFlags struct {
 	spec             api.Exec
@@ -106,11 +103,17 @@ func (a *app) exec(ctx context.Context, f execFlags) error {
 		}
 		return a.print(status, func(w io.Writer) { fmt.Fprintln(w, status.ID) })
 	}
-	s := session{a: a, d: d, id: f.attach, tty: f.tty}
+	s := attach.Session{Desktop: d, ID: f.attach, Out: a.Out, Err: a.Err}
 	if f.interactive {
-		s.in = a.In
+		s.In = a.In
 	}
-	status, err := s.run(ctx, f.spec)
+	if f.tty {
+		s.Terminal = a.Terminal
+	}
+	if a.JSON {
+		s.Out = a.Err // standard output is the status alone
+	}
+	status, err := s.Run(ctx, f.spec)
 	var gap *client.GapError
 	if err != nil && !errors.As(err, &gap) {
 		return err
@@ -127,127 +130,4 @@ func (a *app) exec(ctx context.Context, f execFlags) error {
 		return exitError(status.ExitCode)
 	}
 	return err
-}
-
-// session is one attached exec.
-type session struct {
-	a    *app
-	d    *client.Desktop
-	id   string // empty: not started yet
-	tty  bool
-	in   io.Reader
-	down atomic.Bool // the link is broken
-}
-
-// run starts the exec unless it runs, follows it and returns how it ended.
-func (s *session) run(ctx context.Context, spec api.Exec) (api.ExecStatus, error) {
-	// An interrupt must reach the program before the link goes.
-	link, leave := context.WithCancel(context.WithoutCancel(ctx))
-	defer leave()
-	streams := client.Streams{Stdout: s.a.Out, Stderr: s.a.Err, Notify: s.notify}
-	if s.a.JSON {
-		streams.Stdout = s.a.Err // standard output is the status alone
-	}
-	if s.id != "" {
-		streams.OutFrom, streams.ErrFrom = client.FromKept, client.FromKept
-	}
-	if s.in != nil {
-		streams.Stdin = s.in
-	}
-	if s.tty {
-		if s.in != nil {
-			streams.Stdin = &escape{r: s.in, armed: &s.down, leave: leave}
-		}
-		restore, sizes, err := s.terminal(link, &spec)
-		if err != nil {
-			return api.ExecStatus{}, err
-		}
-		defer restore()
-		streams.Resize = sizes
-	}
-	if s.id == "" {
-		started, err := s.d.Execs().Start(ctx, spec)
-		if err != nil {
-			return started, err
-		}
-		s.id = started.ID
-	}
-	stop := context.AfterFunc(ctx, func() { s.interrupt(link, leave) })
-	defer stop()
-	status, err := s.d.Execs().Attach(link, s.id, streams)
-	if err != nil && link.Err() != nil {
-		s.a.say("vmhost: left exec %s; attach again with: vmhost exec --attach %s %s", s.id, s.id, s.d.Ref())
-	}
-	return status, err
-}
-
-// terminal makes the user's terminal the program's.
-func (s *session) terminal(ctx context.Context, spec *api.Exec) (restore func(), _ <-chan client.Size, _ error) {
-	undo, err := s.a.Terminal.Raw()
-	if err != nil {
-		return nil, nil, fmt.Errorf("set up terminal: %w", err)
-	}
-	sizes := s.a.Terminal.Sizes(ctx)
-	select {
-	case size := <-sizes:
-		spec.Cols, spec.Rows = size.Cols, size.Rows
-	case <-time.After(time.Second): // a terminal that does not know its size
-	}
-	return func() { _ = undo() }, sizes, nil
-}
-
-// interrupt hands an interrupt to the program, and leaves when that does not
-// end it.
-func (s *session) interrupt(ctx context.Context, leave func()) {
-	if s.tty {
-		leave() // the keyboard's interrupts went the way of all keys
-		return
-	}
-	// Not being able to say so ends in leaving, too.
-	_ = s.d.Execs().Signal(ctx, s.id, "INT")
-	t := time.NewTimer(interruptGrace)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-		leave()
-	}
-}
-
-// notify tells of broken links. A raw terminal needs carriage returns.
-func (s *session) notify(n client.Notice) {
-	end, begin := "\n", ""
-	if s.tty {
-		end, begin = "\r\n", "\r\n"
-	}
-	switch {
-	case n.Lost != nil:
-		s.down.Store(true)
-		fmt.Fprintf(s.a.Err, "%svmhost: link lost (%v); attaching again to %s%s", begin, n.Lost, s.id, end)
-	case n.Rejoined:
-		s.down.Store(false)
-		fmt.Fprintf(s.a.Err, "vmhost: attached again%s", end)
-	case n.Missing > 0:
-		fmt.Fprintf(s.a.Err, "%svmhost: %d bytes of %s are no longer kept%s", begin, n.Missing, n.Stream, end)
-	}
-}
-
-// escape leaves when Ctrl-C is pressed while the link is down, when nobody else
-// would hear it.
-type escape struct {
-	r     io.Reader
-	armed *atomic.Bool
-	leave func()
-}
-
-func (e *escape) Read(p []byte) (int, error) {
-	n, err := e.r.Read(p)
-	if e.armed.Load() {
-		for _, b := range p[:n] {
-			if b == 3 {
-				e.leave()
-			}
-		}
-	}
-	return n, err
 }

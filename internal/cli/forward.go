@@ -2,15 +2,14 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deskfork/deskfork/internal/cli/parse"
+	"github.com/deskfork/deskfork/internal/cli/tunnel"
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
 
@@ -49,61 +48,12 @@ func (a *app) forward(ctx context.Context, d *client.Desktop, listen string, por
 		return fmt.Errorf("listen on %s: %w", listen, err)
 	}
 	defer l.Close()
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
-	defer stop()
 	if err := a.print(map[string]any{"listen": l.Addr().String(), "desktop": d.Ref(), "port": port}, func(w io.Writer) {
 		fmt.Fprintf(w, "%s -> %s:%d\n", l.Addr(), d.Ref(), port)
 	}); err != nil {
 		return err
 	}
-	var conns sync.WaitGroup
-	defer conns.Wait()
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("accept on %s: %w", listen, err)
-		}
-		conns.Go(func() {
-			defer conn.Close()
-			if err := carry(ctx, conn, d, port); err != nil && ctx.Err() == nil {
-				a.say("vmhost: connection of %s: %v", conn.RemoteAddr(), err)
-			}
-		})
-	}
-}
-
-// carry copies both ways until both ends have said all they had.
-func carry(ctx context.Context, local net.Conn, d *client.Desktop, port int) error {
-	guest, err := d.Dial(ctx, port)
-	if err != nil {
-		return err
-	}
-	defer guest.Close()
-	stop := context.AfterFunc(ctx, func() { _, _ = local.Close(), guest.Close() })
-	defer stop()
-	up := make(chan error, 1)
-	go func() { up <- half(guest, local) }()
-	down := half(local, guest)
-	return errors.Join(down, <-up)
-}
-
-// half copies one direction and hands its end on. When that fails both
-// connections are closed, so that the other direction ends, too.
-func half(to, from net.Conn) error {
-	_, err := io.Copy(to, from)
-	if err == nil {
-		if w, ok := to.(interface{ CloseWrite() error }); ok {
-			err = w.CloseWrite()
-		}
-	}
-	if err != nil {
-		_, _ = to.Close(), from.Close()
-	}
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
+	return tunnel.Serve(ctx, l, func(ctx context.Context) (net.Conn, error) { return d.Dial(ctx, port) }, func(from net.Addr, err error) {
+		a.say("vmhost: connection of %s: %v", from, err)
+	})
 }

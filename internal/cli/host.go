@@ -4,23 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/health"
 	"github.com/deskfork/deskfork/internal/demo"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
-
-// report is what doctor prints as JSON.
-type report struct {
-	OK     bool        `json:"ok"`
-	Local  []api.Check `json:"local"`            // found by this command
-	Server *api.Doctor `json:"server,omitempty"` // found by a server that runs
-	Away   string      `json:"server_error,omitempty"`
-}
 
 func (a *app) doctorCmd() *cobra.Command {
 	return &cobra.Command{
@@ -36,83 +28,25 @@ with status 1 when something is missing without which no desktop runs.`,
 }
 
 func (a *app) doctor(ctx context.Context) error {
-	r := report{OK: true, Local: []api.Check{}}
+	var found []api.Check
 	if a.Checks != nil {
-		r.Local = a.Checks(ctx, a.Globals.DataDir)
+		found = a.Checks(ctx, a.Globals.DataDir)
 	}
-	r.OK = healthy(r.Local)
+	r := health.New(found)
 	if c, err := a.client(client.WithRetries(0, 0)); err != nil {
 		r.Away = err.Error()
-	} else if found, err := c.Doctor(ctx); err != nil {
+	} else if server, err := c.Doctor(ctx); err != nil {
 		r.Away = err.Error()
 	} else {
-		r.Server = &found
-		r.OK = r.OK && found.OK
+		r.Add(server)
 	}
-	if err := a.print(r, r.write); err != nil {
+	if err := a.print(r, r.Write); err != nil {
 		return err
 	}
 	if !r.OK {
 		return exitError(1)
 	}
 	return nil
-}
-
-func healthy(checks []api.Check) bool {
-	for _, c := range checks {
-		if c.Level == "error" {
-			return false
-		}
-	}
-	return true
-}
-
-func (r report) write(w io.Writer) {
-	fmt.Fprintln(w, "This machine:")
-	writeChecks(w, r.Local)
-	if r.Server == nil {
-		fmt.Fprintf(w, "Server: none answers (%s); these are checks of this machine alone.\n", r.Away)
-		return
-	}
-	more := r.besides()
-	if len(more) == 0 {
-		fmt.Fprintln(w, "The server sees the same.")
-		return
-	}
-	fmt.Fprintln(w, "The server sees besides:")
-	writeChecks(w, more)
-}
-
-// besides are the checks with which the server says something else than this
-// command; details such as free memory differ from one moment to the next.
-func (r report) besides() []api.Check {
-	var more []api.Check
-	for _, c := range r.Server.Checks {
-		if !slices.ContainsFunc(r.Local, func(l api.Check) bool {
-			return l.Name == c.Name && l.Level == c.Level && (c.OK || l.Detail == c.Detail)
-		}) || c.Name == "address" {
-			more = append(more, c)
-		}
-	}
-	return more
-}
-
-func writeChecks(w io.Writer, checks []api.Check) {
-	var rows [][]string
-	for _, c := range checks {
-		level := c.Level
-		if level == "" {
-			level = "ok"
-		}
-		rows = append(rows, []string{"  " + level, c.Name, c.Detail})
-		if c.Cost != "" {
-			rows = append(rows, []string{"", "", "cost: " + c.Cost})
-		}
-		if c.Fix != "" {
-			rows = append(rows, []string{"", "", "mend: " + c.Fix})
-		}
-	}
-	table(w, rows...)
 }
 
 func (a *app) versionCmd() *cobra.Command {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -42,11 +43,11 @@ func (a *app) imageLs() *cobra.Command {
 				rows := [][]string{{"NAME", "TAGS", "DIGEST", "SIZE", "DISK", "IN USE", "AGE"}}
 				for _, i := range list {
 					rows = append(rows, []string{
-						i.Name, tags(i), short(i.Digest), bytes(i.Size), bytes(i.Virtual),
-						strconv.Itoa(i.InUse), a.ago(i.Created),
+						i.Name, tags(i), short(i.Digest), show.Bytes(i.Size), show.Bytes(i.Virtual),
+						strconv.Itoa(i.InUse), show.Ago(a.Now(), i.Created),
 					})
 				}
-				table(w, rows...)
+				show.Table(w, rows...)
 			})
 		},
 	}

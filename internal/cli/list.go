@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deskfork/deskfork/internal/cli/parse"
+	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -57,10 +58,10 @@ func (a *app) list(ctx context.Context, filters []string, quiet bool) error {
 		for _, d := range list {
 			rows = append(rows, []string{
 				d.ID, d.Name, d.Image, string(d.State), d.Shape,
-				fmt.Sprintf("%dx%d", d.Display.Width, d.Display.Height), a.ago(d.Created), labels(d.Labels),
+				fmt.Sprintf("%dx%d", d.Display.Width, d.Display.Height), show.Ago(a.Now(), d.Created), labels(d.Labels),
 			})
 		}
-		table(w, rows...)
+		show.Table(w, rows...)
 	})
 }
 

@@ -4,10 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
@@ -75,57 +72,3 @@ func (a *app) line(v any) error {
 
 // say writes a line to standard error.
 func (a *app) say(format string, args ...any) { fmt.Fprintf(a.Err, format+"\n", args...) }
-
-// table writes aligned columns.
-func table(w io.Writer, rows ...[]string) {
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	for _, r := range rows {
-		for i, cell := range r {
-			// A cell of a guest's making must not reach the terminal as control
-			// characters, nor move columns.
-			r[i] = plain(cell)
-		}
-		fmt.Fprintln(t, strings.Join(r, "\t"))
-	}
-	_ = t.Flush() // errors of a terminal have nowhere to go
-}
-
-// plain replaces control characters.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || (r >= 0x7f && r < 0xa0) {
-			return '·'
-		}
-		return r
-	}, s)
-}
-
-// ago says how long ago t was.
-func (a *app) ago(t time.Time) string {
-	d := a.Now().Sub(t)
-	switch {
-	case t.IsZero():
-		return "-"
-	case d < time.Minute:
-		return strconv.Itoa(max(int(d.Seconds()), 0)) + " s"
-	case d < 2*time.Hour:
-		return strconv.Itoa(int(d.Minutes())) + " min"
-	case d < 48*time.Hour:
-		return strconv.Itoa(int(d.Hours())) + " h"
-	default:
-		return strconv.Itoa(int(d.Hours()/24)) + " d"
-	}
-}
-
-// bytes says a size in powers of 1,024.
-func bytes(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	f, i := float64(n), 0
-	for f >= 1024 && i < len(units)-1 {
-		f, i = f/1024, i+1
-	}
-	if i == 0 {
-		return fmt.Sprintf("%d B", n)
-	}
-	return fmt.Sprintf("%.1f %s", f, units[i])
-}

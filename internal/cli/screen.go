@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deskfork/deskfork/internal/cli/parse"
+	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
 
@@ -82,7 +83,7 @@ func (a *app) screenshot(ctx context.Context, ref, out string, opts client.Scree
 		"file": out, "mime": shot.MIME, "width": shot.Width, "height": shot.Height,
 		"scale": shot.Scale, "seq": shot.Seq, "bytes": len(shot.Data),
 	}, func(w io.Writer) {
-		fmt.Fprintf(w, "%s: %dx%d, %s\n", out, shot.Width, shot.Height, bytes(int64(len(shot.Data))))
+		fmt.Fprintf(w, "%s: %dx%d, %s\n", out, shot.Width, shot.Height, show.Bytes(int64(len(shot.Data))))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -62,9 +63,9 @@ func (a *app) tokenLs() *cobra.Command {
 			return a.print(api.TokenList{Tokens: list}, func(w io.Writer) {
 				rows := [][]string{{"ID", "NAME", "PROJECT", "SCOPES", "AGE"}}
 				for _, t := range list {
-					rows = append(rows, []string{t.ID, t.Name, t.Project, strings.Join(t.Scopes, ","), a.ago(t.Created)})
+					rows = append(rows, []string{t.ID, t.Name, t.Project, strings.Join(t.Scopes, ","), show.Ago(a.Now(), t.Created)})
 				}
-				table(w, rows...)
+				show.Table(w, rows...)
 			})
 		},
 	}

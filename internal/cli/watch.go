@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
@@ -95,5 +96,5 @@ func eventLine(e api.Event) string {
 	for _, k := range slices.Sorted(maps.Keys(e.Data)) {
 		words = append(words, fmt.Sprintf("%s=%v", k, e.Data[k]))
 	}
-	return plain(strings.TrimRight(strings.Join(words, " "), " "))
+	return show.Plain(strings.TrimRight(strings.Join(words, " "), " "))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deskfork/deskfork/internal/cli/parse"
+	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
@@ -72,7 +73,7 @@ func windowTable(w io.Writer, list []api.Window) {
 			fmt.Sprintf("%dx%d", win.Width, win.Height), win.Class, win.Title,
 		})
 	}
-	table(w, rows...)
+	show.Table(w, rows...)
 }
 
 func changeWindow(ctx context.Context, d *client.Desktop, op string, words []string) error {

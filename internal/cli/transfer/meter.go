@@ -1,9 +1,11 @@
-package cli
+package transfer
 
 import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/deskfork/deskfork/internal/cli/show"
 )
 
 // meterEvery is how often a meter is drawn.
@@ -18,12 +20,12 @@ type meter struct {
 	n     int64
 }
 
-func (a *app) meter() *meter {
-	m := &meter{now: a.Now, begun: a.Now(), drawn: a.Now()}
-	if a.Progress {
-		m.w = a.Err
+func newMeter(w io.Writer, now func() time.Time) *meter {
+	if now == nil {
+		now = time.Now
 	}
-	return m
+	begun := now()
+	return &meter{w: w, now: now, begun: begun, drawn: begun}
 }
 
 // reader counts what is read of r.
@@ -49,7 +51,7 @@ func (m *meter) draw(begin string) {
 		return
 	}
 	per := float64(m.n) / max(m.now().Sub(m.begun).Seconds(), 0.001)
-	fmt.Fprintf(m.w, "%s%s, %s/s\x1b[K", begin, bytes(m.n), bytes(int64(per)))
+	fmt.Fprintf(m.w, "%s%s, %s/s\x1b[K", begin, show.Bytes(m.n), show.Bytes(int64(per)))
 }
 
 // done ends the line of what was shown.
