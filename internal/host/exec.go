@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -24,7 +25,7 @@ const maxOutput = 16 << 20
 // Run runs a program and waits for its end. When ctx ends first the program is
 // killed, unless it has an id or a key, by which it can be found again.
 func (p *Programs) Run(ctx context.Context, project, ref string, req api.Exec, key string) (api.ExecResult, error) {
-	l, spec, err := p.prepare(ctx, project, ref, req, key)
+	l, spec, _, err := p.prepare(ctx, call{project, ref, key}, req)
 	if err != nil {
 		return api.ExecResult{}, err
 	}
@@ -51,7 +52,7 @@ func (p *Programs) Start(ctx context.Context, project, ref string, req api.Exec,
 	if len(req.Input) > 0 {
 		return api.ExecStatus{}, api.Errorf(api.CodeInvalid, "input is for one-shot calls; attach and write it")
 	}
-	l, spec, err := p.prepare(ctx, project, ref, req, key)
+	l, spec, fresh, err := p.prepare(ctx, call{project, ref, key}, req)
 	if err != nil {
 		return api.ExecStatus{}, err
 	}
@@ -63,48 +64,76 @@ func (p *Programs) Start(ctx context.Context, project, ref string, req api.Exec,
 		return api.ExecStatus{}, err
 	}
 	p.h.metrics.Exec("start")
-	if d, err := p.h.find(project, ref); err == nil {
+	if d, err := p.h.find(project, ref); err == nil && fresh {
 		d.publish(event.TypeExecStarted, map[string]any{"exec": string(st.ID), "pid": st.PID})
+		d.watchExec(l, st.ID)
 	}
 	return ExecStatus(st), nil
 }
 
-// prepare checks a request and gives it an id that follows from its key.
-func (p *Programs) prepare(ctx context.Context, project, ref string, req api.Exec, key string) (*live.Desktop, guest.ExecSpec, error) {
-	if (len(req.Argv) > 0) == (req.Shell != "") {
-		return nil, guest.ExecSpec{}, api.Errorf(api.CodeInvalid, "want either argv or shell")
+// watchExec publishes the end of an exec.
+func (d *desktop) watchExec(l *live.Desktop, id guest.ExecID) {
+	waiter, ok := l.Execs.(live.Waiter)
+	if !ok {
+		return
 	}
-	l, err := p.h.Guest(ctx, project, ref)
-	if err != nil {
-		return nil, guest.ExecSpec{}, err
-	}
-	d, err := p.h.find(project, ref)
-	if err != nil {
-		return nil, guest.ExecSpec{}, err
-	}
-	k, err := once.Key(project, key, "exec "+d.id, req)
-	if err != nil {
-		return nil, guest.ExecSpec{}, err
-	}
-	id := guest.ExecID(req.ID)
-	if k != nil {
-		made := req.ID
-		if made == "" {
-			made = "k" + hex.EncodeToString(k.Hash)[:11]
-		}
-		got, err := p.h.keys.Do(ctx, k, func() (string, error) {
-			return made, p.h.store.PutKey(ctx, *k, made, p.h.cfg.Now())
-		})
+	d.beside(func(ctx context.Context) {
+		st, err := waiter.Wait(ctx, id)
 		if err != nil {
-			return nil, guest.ExecSpec{}, err
+			d.log.Debug("end of exec not seen", "exec", id, "err", err)
+			return
 		}
-		id = guest.ExecID(got)
+		data := map[string]any{"exec": string(id), "exit_code": st.ExitCode}
+		if st.Signal != "" {
+			data["signal"] = st.Signal
+		}
+		d.publish(event.TypeExecEnded, data)
+	})
+}
+
+// call is who calls for which desktop.
+type call struct {
+	project, ref string
+	key          string // idempotency key; may be empty
+}
+
+// prepare checks a request and gives it an id that follows from its key. fresh is
+// false when the key has been here before.
+func (p *Programs) prepare(ctx context.Context, c call, req api.Exec) (l *live.Desktop, spec guest.ExecSpec, fresh bool, err error) {
+	if (len(req.Argv) > 0) == (req.Shell != "") {
+		return nil, spec, false, api.Errorf(api.CodeInvalid, "want either argv or shell")
 	}
+	if l, err = p.h.Guest(ctx, c.project, c.ref); err != nil {
+		return nil, spec, false, err
+	}
+	d, err := p.h.find(c.project, c.ref)
+	if err != nil {
+		return nil, spec, false, err
+	}
+	id, fresh, err := p.identify(ctx, d, c, req)
 	return l, guest.ExecSpec{
 		ID: id, Argv: req.Argv, Shell: req.Shell, Dir: req.Dir, Env: req.Env, User: req.User,
 		PTY: req.PTY, Cols: req.Cols, Rows: req.Rows, Stdin: req.Stdin,
 		Timeout: time.Duration(req.TimeoutMS) * time.Millisecond, KillOnDetach: req.KillOnDetach,
-	}, nil
+	}, fresh, err
+}
+
+// identify is the id of an exec: as asked for, as its key has it, or none.
+func (p *Programs) identify(ctx context.Context, d *desktop, c call, req api.Exec) (id guest.ExecID, fresh bool, err error) {
+	k, err := once.Key(c.project, c.key, "exec "+d.id, req)
+	if err != nil || k == nil {
+		return guest.ExecID(req.ID), true, err
+	}
+	made := req.ID
+	if made == "" {
+		sum := sha256.Sum256(append([]byte(k.Key+"\n"), k.Hash...))
+		made = "k" + hex.EncodeToString(sum[:])[:15]
+	}
+	got, err := p.h.keys.Do(ctx, k, func() (string, error) {
+		fresh = true
+		return made, p.h.store.PutKey(ctx, *k, made, p.h.cfg.Now())
+	})
+	return guest.ExecID(got), fresh, err
 }
 
 // ExecStatus is a guest's exec in the words of the API.

@@ -230,6 +230,22 @@ func TestExecKey(t *testing.T) {
 	if err != nil || len(all) != 1 {
 		t.Errorf("one key started %d programs, %v", len(all), err)
 	}
+	if _, err := f.Host.Programs.Start(ctx, project, "one", req, "k2"); err != nil {
+		t.Fatal(err)
+	}
+	if all, err = list.Execs.List(ctx); err != nil || len(all) != 2 {
+		t.Errorf("two keys started %d programs, %v", len(all), err)
+	}
+	sub := f.Host.Events().Subscribe(event.Filter{Project: project}, 1)
+	for {
+		e, err := sub.Next(ctx)
+		if err != nil {
+			t.Fatalf("wait for the end of the program: %v", err)
+		}
+		if e.Type == event.TypeExecEnded {
+			break
+		}
+	}
 	req.Dir = "/"
 	_, err = f.Host.Programs.Start(ctx, project, "one", req, "k")
 	if problem(t, faulted(err)).Code != api.CodeConflict {

@@ -14,6 +14,7 @@ import (
 type openParts struct {
 	*live.Desktop
 
+	ctx    context.Context
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
 }
@@ -27,7 +28,7 @@ func (d *desktop) open(ctx context.Context, m vm.Machine) (*openParts, error) {
 	}
 	// The link outlives the start; closeParts ends it.
 	lctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	p := &openParts{Desktop: l, cancel: cancel}
+	p := &openParts{Desktop: l, ctx: lctx, cancel: cancel}
 	p.wait.Go(func() {
 		if err := l.Link.Run(lctx); err != nil && lctx.Err() == nil {
 			d.log.Warn("link to the guest ended", "err", err)
@@ -39,6 +40,15 @@ func (d *desktop) open(ctx context.Context, m vm.Machine) (*openParts, error) {
 	d.live = l
 	d.wake()
 	return p, nil
+}
+
+// beside runs fn as long as the link, if there is one; closeParts waits for it.
+func (d *desktop) beside(fn func(context.Context)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := d.opened; p != nil {
+		p.wait.Go(func() { fn(p.ctx) })
+	}
 }
 
 // closeParts ends the link. Calls in progress end with it.

@@ -42,7 +42,10 @@ type execs struct {
 	touched func()
 }
 
-var _ live.Execs = execs{}
+var (
+	_ live.Execs  = execs{}
+	_ live.Waiter = execs{}
+)
 
 // Run implements live.Execs.
 func (x execs) Run(ctx context.Context, spec guest.ExecSpec, stdin io.Reader) (live.Ran, error) {

@@ -62,6 +62,12 @@ type Execs interface {
 	Remove(ctx context.Context, id guest.ExecID) error
 }
 
+// Waiter waits for the end of an exec; an ability of Execs.
+type Waiter interface {
+	// Wait goes on over lost connections.
+	Wait(ctx context.Context, id guest.ExecID) (guest.ExecStatus, error)
+}
+
 // Attachment is one client's hold on an exec.
 type Attachment interface {
 	Started() guest.ExecAttached
