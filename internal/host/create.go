@@ -76,7 +76,7 @@ func (h *Host) create(ctx context.Context, project string, req api.CreateDesktop
 	}
 	d := h.newDesktop(row)
 	d.publish(event.TypeCreated, map[string]any{"name": view.Name, "image": view.ImageDigest})
-	err = h.spawn(d, func(ctx context.Context) error {
+	err = h.spawn(d, func(ctx context.Context) error { //nolint:contextcheck // an actor lives under the host's own context
 		defer release()
 		return d.start(ctx, img, shape)
 	})

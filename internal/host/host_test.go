@@ -41,12 +41,13 @@ func patient(t *testing.T) context.Context {
 func hasty(limits boot.Limits) func(*host.Config) {
 	return func(c *host.Config) {
 		d := boot.DefaultLimits()
-		for _, p := range []struct{ to, from *time.Duration }{
-			{&d.Machine, &limits.Machine}, {&d.Link, &limits.Link}, {&d.Handshake, &limits.Handshake},
-			{&d.Session, &limits.Session}, {&d.Drawn, &limits.Drawn},
-		} {
-			if *p.from != 0 {
-				*p.to = *p.from
+		pairs := map[*time.Duration]time.Duration{
+			&d.Machine: limits.Machine, &d.Link: limits.Link, &d.Handshake: limits.Handshake,
+			&d.Session: limits.Session, &d.Drawn: limits.Drawn,
+		}
+		for to, from := range pairs {
+			if from != 0 {
+				*to = from
 			}
 		}
 		c.Limits = d

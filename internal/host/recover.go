@@ -60,11 +60,11 @@ func (h *Host) adopt(ctx context.Context, row store.Desktop, m vm.Machine) error
 		if m != nil {
 			d.setMachine(ctx, m)
 		}
-		return h.spawn(d, func(context.Context) error { return nil })
+		return h.spawn(d, func(context.Context) error { return nil }) //nolint:contextcheck // an actor lives under the host's own context
 	case m != nil:
 		d.setMachine(ctx, m)
 		d.publish(event.TypeAdopted, nil)
-		return h.spawn(d, func(ctx context.Context) error { return d.relink(ctx, m, row.Stages) })
+		return h.spawn(d, func(ctx context.Context) error { return d.relink(ctx, m, row.Stages) }) //nolint:contextcheck // an actor lives under the host's own context
 	case row.State == api.StateStarting, row.State == api.StateReady:
 		lost := fault.Stage(nextStage(row.Stages), api.CodeMachineFailed, "the machine was gone when the host started again")
 		if row.State == api.StateReady {

@@ -93,7 +93,7 @@ func TestProblems(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			resp := d.do(t, tt.method, tt.path, tt.body, tt.header...)
+			resp := d.do(t, tt.method, tt.path, tt.body, tt.header...) //nolint:bodyclose // do closes it at the end of the test
 			if resp.StatusCode != tt.status {
 				t.Errorf("status %d, want %d", resp.StatusCode, tt.status)
 			}
@@ -109,7 +109,8 @@ func TestProblems(t *testing.T) {
 			}
 		})
 	}
-	if resp := d.do(t, "PATCH", "/v1/desktops", ""); !strings.Contains(resp.Header.Get("Allow"), "POST") {
+	resp := d.do(t, "PATCH", "/v1/desktops", "") //nolint:bodyclose // do closes it at the end of the test
+	if !strings.Contains(resp.Header.Get("Allow"), "POST") {
 		t.Errorf("Allow is %q", resp.Header.Get("Allow"))
 	}
 }
@@ -151,7 +152,8 @@ func TestHostAndOrigin(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if resp := d.do(t, "GET", "/v1/info", "", tt.header...); resp.StatusCode != tt.status {
+			resp := d.do(t, "GET", "/v1/info", "", tt.header...) //nolint:bodyclose // do closes it at the end of the test
+			if resp.StatusCode != tt.status {
 				t.Errorf("status %d, want %d", resp.StatusCode, tt.status)
 			}
 		})

@@ -21,7 +21,8 @@ import (
 	"github.com/deskfork/deskfork/pkg/vm"
 )
 
-// DrawnWindows, an override of a guest in process, answers the windows of a desktop that is drawn.
+// DrawnWindows answers the windows of a desktop that is drawn: an override for a
+// guest in process.
 func DrawnWindows(_ context.Context, m guest.HelperMessage) *guest.HelperMessage {
 	if m.Op != guest.OpWindows {
 		return nil

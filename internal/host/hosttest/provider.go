@@ -77,7 +77,8 @@ func (p *Provider) Create(ctx context.Context, spec vm.Spec) (vm.Machine, error)
 	if err := os.WriteFile(filepath.Join(dir, "serial.log"), []byte("booting\nlogin:\n"), 0o600); err != nil {
 		return nil, fmt.Errorf("write serial log: %w", err)
 	}
-	m := &Machine{provider: p, Spec: spec, dir: dir, done: make(chan struct{}), Guest: guesttest.Start(p.tb, cfg), started: time.Now()}
+	m := &Machine{provider: p, Spec: spec, dir: dir, done: make(chan struct{}), started: time.Now()}
+	m.Guest = guesttest.Start(p.tb, cfg) //nolint:contextcheck // the guest lives as long as the test
 	if m.Guest.Desktop != nil {
 		m.Guest.Desktop.Override(DrawnWindows)
 	}

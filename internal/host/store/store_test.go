@@ -21,7 +21,7 @@ func open(t *testing.T, path string) *store.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
@@ -50,7 +50,9 @@ func TestDesktops(t *testing.T) {
 	if err := s.Update(ctx, d.Desktop); err != nil {
 		t.Fatal(err)
 	}
-	s.Close()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 	s = open(t, path)
 	all, err := s.Desktops(ctx)
 	if err != nil {
