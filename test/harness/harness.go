@@ -132,12 +132,17 @@ func (d *Daemon) Stop() {
 	<-d.done
 }
 
-// DumpLog writes the end of the daemon's log to standard error.
+// DumpLog writes the last complaints in the daemon's log to standard error.
 func (d *Daemon) DumpLog() {
 	text, err := os.ReadFile(filepath.Join(d.Data, "vmhost.log"))
 	if err != nil {
 		return
 	}
-	lines := strings.Split(string(text), "\n")
-	fmt.Fprintln(os.Stderr, strings.Join(lines[max(0, len(lines)-60):], "\n"))
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if !strings.Contains(line, "level=INFO") {
+			lines = append(lines, line)
+		}
+	}
+	fmt.Fprint(os.Stderr, strings.Join(lines[max(0, len(lines)-30):], ""))
 }

@@ -18,7 +18,7 @@ const GatewayMAC = "5a:94:ef:e4:0c:dd"
 
 // Defaults of Config.
 const (
-	DefaultMTU     = 65520
+	DefaultMTU     = vm.NetworkMTU
 	DefaultMaxTCP  = 512
 	DefaultMaxUDP  = 512
 	DefaultUDPIdle = 2 * time.Minute

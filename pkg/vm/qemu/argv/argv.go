@@ -190,7 +190,7 @@ func (a *args) net(n *Net) {
 	}
 	a.add("-netdev", fmt.Sprintf("dgram,id=%s,local.type=unix,local.path=%s,remote.type=unix,remote.path=%s",
 		NetID, esc(n.Local), esc(n.Remote)))
-	a.device(fmt.Sprintf("virtio-net-pci,id=nic0,netdev=%s,mac=%s,romfile=", NetID, n.MAC), slotNet)
+	a.device(fmt.Sprintf("virtio-net-pci,id=nic0,netdev=%s,mac=%s,host_mtu=%d,romfile=", NetID, n.MAC, vm.NetworkMTU), slotNet)
 }
 
 func (a *args) drive(node, serial string, d Drive, slot int) {
