@@ -166,7 +166,7 @@ func dataDir(dir string) api.Check {
 		return fault(LevelError, name, err.Error(), "nothing can be kept", "make it readable")
 	}
 	if !info.IsDir() {
-		return fault(LevelError, name, dir+" is no directory", "nothing can be kept", "name another with --data")
+		return fault(LevelError, name, dir+" is no directory", "nothing can be kept", "name another with --data-dir")
 	}
 	f, err := os.CreateTemp(dir, ".doctor-")
 	if err != nil {

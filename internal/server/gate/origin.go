@@ -74,7 +74,7 @@ func (n Names) CheckHost(host string) error {
 		return nil
 	}
 	e := api.Errorf(api.CodeForbidden, "this server does not answer to the name %q", name)
-	e.Hint = "name it with --external-url or --allow-host"
+	e.Hint = "name it with --external-url or --allowed-host"
 	return e
 }
 
