@@ -102,7 +102,7 @@ func TestAttachGoesOnAfterCuts(t *testing.T) {
 		work.Go(func() { _, errErr = io.Copy(&errs, a.Stderr) })
 		_, err = io.Copy(&out, a.Stdout)
 		work.Wait()
-		a.Close()
+		detach(t, a)
 		if err == nil && errErr == nil {
 			break
 		}
@@ -150,7 +150,7 @@ func TestStdinGoesOnAfterCuts(t *testing.T) {
 		if err == nil {
 			sum, err = io.ReadAll(a.Stdout)
 		}
-		a.Close()
+		detach(t, a)
 		if err != nil {
 			continue
 		}

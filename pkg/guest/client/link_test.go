@@ -251,7 +251,7 @@ func TestUnreadStreamHoldsNobodyUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
+	defer detach(t, a)
 	var last int64
 	for still := 0; still < 20; { // the program comes to a stop
 		now, err := c.Exec.Status(soon(t), st.ID)
@@ -302,7 +302,7 @@ func TestDetachedOutputIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
+	defer detach(t, a)
 	tail, err := io.ReadAll(a.Stdout)
 	if err != nil || a.OutFrom != end.OutKept || len(tail) != 1000 || !bytes.HasSuffix(tail, []byte("99999\n100000\n")) {
 		t.Errorf("from %d: %d bytes, %v", a.OutFrom, len(tail), err)
