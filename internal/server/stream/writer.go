@@ -1,7 +1,12 @@
 package stream
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"syscall"
 	"time"
 )
 
@@ -49,14 +54,23 @@ func (w *Writer) Write(p []byte) (int, error) {
 	if err == nil && w.flush {
 		err = w.control.Flush()
 	}
-	return n, err
+	return n, gone(err)
+}
+
+// gone calls the errors of a connection that its client has left by their name,
+// so that nobody takes them for a fault of ours.
+func gone(err error) error {
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		return fmt.Errorf("the client went away: %w", context.Canceled)
+	}
+	return err
 }
 
 // Extend gives the client time to read the next part. A writer that knows no
 // deadlines is fine.
 func Extend(c *http.ResponseController) error {
 	if err := c.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil && !isUnsupported(err) {
-		return err
+		return gone(err)
 	}
 	return nil
 }
