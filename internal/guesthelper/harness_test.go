@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 	if err := cmd.Run(); err == nil {
 		code = m.Run()
 	}
-	os.RemoveAll(dir)
+	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
 
@@ -296,8 +297,8 @@ func (p *peer) chord(syms ...uint32) {
 	for _, s := range syms {
 		evs = append(evs, guest.InputEvent{Kind: "key", Keysym: s, Down: true})
 	}
-	for i := len(syms) - 1; i >= 0; i-- {
-		evs = append(evs, guest.InputEvent{Kind: "key", Keysym: syms[i]})
+	for _, s := range slices.Backward(syms) {
+		evs = append(evs, guest.InputEvent{Kind: "key", Keysym: s})
 	}
 	p.play(evs...)
 }

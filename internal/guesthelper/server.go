@@ -143,9 +143,7 @@ func (s *Server) accept(ctx context.Context, m guest.HelperMessage) {
 		s.answer(m.ID, reply{}, &guest.Error{Code: guest.CodeBusy, Message: "too many requests at once, or an id used twice; wait for an answer"})
 		return
 	}
-	s.wg.Add(1)
-	go func() { // Run waits for it
-		defer s.wg.Done()
+	s.wg.Go(func() { // Run waits for it
 		defer cancel(nil)
 		timed, stop := context.WithTimeout(flight, timeout)
 		defer stop()
@@ -154,7 +152,7 @@ func (s *Server) accept(ctx context.Context, m guest.HelperMessage) {
 		delete(s.flights, m.ID)
 		s.mu.Unlock()
 		s.answer(m.ID, r, err)
-	}()
+	})
 }
 
 type outcome struct {

@@ -56,8 +56,8 @@ func serve(t *testing.T) *link {
 	s := guesthelper.NewTestServer(guest.NewHelperConn(inR, outW), testOps(l.freed), l.lost)
 	go func() {
 		l.end <- s.Run(t.Context())
-		inR.Close()
-		outW.Close()
+		_ = inR.Close()
+		_ = outW.Close()
 	}()
 	return l
 }
@@ -81,7 +81,7 @@ func (l *link) answer(t *testing.T) guest.HelperMessage {
 
 func (l *link) close(t *testing.T) {
 	t.Helper()
-	l.w.Close()
+	_ = l.w.Close()
 	close(l.freed)
 	if err := <-l.end; err != nil {
 		t.Errorf("the server ended with %v", err)
@@ -197,7 +197,7 @@ func TestServerLosesDisplay(t *testing.T) {
 			t.Errorf("the server ended with %v", err)
 		}
 		close(l.freed)
-		l.w.Close()
+		_ = l.w.Close()
 	})
 }
 

@@ -99,7 +99,7 @@ func (c *Clipboard) save(ctx context.Context) (contents, error) {
 		if ctx.Err() != nil || errors.Is(err, display.ErrLost) {
 			return nil, err
 		}
-		return nil, nil //nolint:nilerr // empty, or its owner does not answer: nothing to put back
+		return nil, nil // empty, or its owner does not answer: nothing to put back
 	}
 	cs := contents{}
 	size := 0

@@ -65,7 +65,7 @@ func (d *Display) Run(ctx context.Context) error {
 		if ev == nil && xerr == nil {
 			d.Conn.Close()
 			if ctx.Err() != nil {
-				return nil //nolint:nilerr // the end that was asked for
+				return nil // the end that was asked for
 			}
 			return fmt.Errorf("read events of display %q: %w", d.Name, ErrLost)
 		}

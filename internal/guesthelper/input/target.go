@@ -98,8 +98,6 @@ func (p *Player) barrier(ctx context.Context, t target) error {
 	if !t.pings {
 		return p.d.Sleep(ctx, settle)
 	}
-	pong := make(chan struct{}, 1)
-	stamp := uint32(time.Now().UnixNano()) | 1 // tells our ping from the window manager's
 	ping, err := p.d.Message(t.top, "WM_PROTOCOLS")
 	if err != nil {
 		return err
@@ -108,22 +106,16 @@ func (p *Player) barrier(ctx context.Context, t target) error {
 	if err != nil {
 		return err
 	}
+	stamp := uint32(time.Now().UnixNano()) | 1 // tells our ping from the window manager's
 	ping.Data = xproto.ClientMessageDataUnionData32New([]uint32{uint32(a), stamp, uint32(t.top), 0, 0})
-	cancel := p.d.Subscribe(func(ev xgb.Event) {
-		if m, ok := ev.(xproto.ClientMessageEvent); ok && m.Window == p.d.Root && m.Type == ping.Type &&
-			m.Data.Data32[0] == uint32(a) && m.Data.Data32[1] == stamp {
-			select {
-			case pong <- struct{}{}:
-			default:
-			}
-		}
-	})
+	pong, cancel := p.listen(ping)
 	defer cancel()
-	if err := xproto.SendEventChecked(p.d.Conn, false, t.top, 0, string(ping.Bytes())).Check(); err != nil {
-		if err := display.Wrap(err, "ping window"); !errors.Is(err, &guest.Error{Code: guest.CodeNotFound}) {
-			return err
-		}
+	err = display.Wrap(xproto.SendEventChecked(p.d.Conn, false, t.top, 0, string(ping.Bytes())).Check(), "ping window")
+	if errors.Is(err, &guest.Error{Code: guest.CodeNotFound}) {
 		return nil // closed by what was typed
+	}
+	if err != nil {
+		return err
 	}
 	limit := time.NewTimer(pingLimit)
 	defer limit.Stop()
@@ -136,4 +128,20 @@ func (p *Player) barrier(ctx context.Context, t target) error {
 		return display.ErrLost
 	}
 	return nil
+}
+
+// listen waits for the answer to ping: the same message, sent to the root.
+func (p *Player) listen(ping xproto.ClientMessageEvent) (<-chan struct{}, func()) {
+	pong := make(chan struct{}, 1)
+	want := ping.Data.Data32[:2]
+	return pong, p.d.Subscribe(func(ev xgb.Event) {
+		m, ok := ev.(xproto.ClientMessageEvent)
+		if !ok || m.Window != p.d.Root || m.Type != ping.Type || !slices.Equal(m.Data.Data32[:2], want) {
+			return
+		}
+		select {
+		case pong <- struct{}{}:
+		default:
+		}
+	})
 }

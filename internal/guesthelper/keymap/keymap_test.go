@@ -19,10 +19,10 @@ const (
 
 // builder writes a reply of XkbGetMap.
 type builder struct {
-	types, syms, mods []byte
-	nTypes            byte
-	keys              map[byte][]byte
-	nMods             byte
+	types, mods []byte
+	nTypes      byte
+	keys        map[byte][]byte
+	nMods       byte
 }
 
 func (b *builder) addType(mask, levels byte, entries ...[2]byte) {
@@ -283,7 +283,7 @@ func TestKeysyms(t *testing.T) {
 	if n := len(keymap.Legacy()); n < 700 {
 		t.Errorf("the table has %d entries", n)
 	}
-	for _, r := range []rune("aäЖ漢😀\n\t~€") {
+	for _, r := range "aäЖ漢😀\n\t~€" {
 		if got, ok := keymap.FromRune(r).Rune(); !ok || got != r {
 			t.Errorf("%q comes back as %q", r, got)
 		}

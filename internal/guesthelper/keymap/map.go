@@ -143,6 +143,7 @@ func (m *Map) Locking(code byte) bool {
 		switch s {
 		case symNumLock, symCapsLock, symShiftLock, symISOLock, symLevel3Lock, symLevel5Lock:
 			return true
+		default:
 		}
 	}
 	return false
@@ -177,6 +178,7 @@ func (m *Map) shifterKey(bit byte) (byte, bool) {
 		switch syms[0] {
 		case symShiftL, symShiftR, symLevel3Shift, symLevel5Shift, symModeSwitch:
 			return byte(c), true
+		default:
 		}
 	}
 	return 0, false

@@ -126,12 +126,10 @@ func (l *Launcher) start(path string, argv, env []string, dir string) (*process,
 		return nil, startError(argv[0], err)
 	}
 	p := &process{pid: cmd.Process.Pid, done: make(chan struct{})}
-	l.wg.Add(1)
-	go func() { // reaps it; Wait waits for these
-		defer l.wg.Done()
+	l.wg.Go(func() { // reaps it; Wait waits for these
 		p.err = cmd.Wait()
 		close(p.done)
-	}()
+	})
 	return p, nil
 }
 

@@ -138,15 +138,12 @@ func (ws *Windows) plan(id xproto.Window, op guest.WindowOp, before guest.Window
 	case "move":
 		return change{ws.place(id, op), func(w guest.Window) bool { return w.X == op.X && w.Y == op.Y }}, nil
 	case "resize":
-		if op.Width < 1 || op.Height < 1 || op.Width >= 1<<15 || op.Height >= 1<<15 {
+		if min(op.Width, op.Height) < 1 || max(op.Width, op.Height) >= 1<<15 {
 			return change{}, &guest.Error{Code: guest.CodeInvalid, Message: fmt.Sprintf("resize window to %dx%d: give a size of 1 to 32767 pixels", op.Width, op.Height)}
 		}
 		return change{ws.place(id, op), func(w guest.Window) bool { return w.Width == op.Width && w.Height == op.Height }}, nil
 	case "maximize":
-		// The state may be told before the size follows.
-		return change{ws.maximize(id, stateAdd), func(w guest.Window) bool {
-			return w.Maximized && (before.Maximized || w.Width > before.Width || w.Height > before.Height)
-		}}, nil
+		return change{ws.maximize(id, stateAdd), grown(before)}, nil
 	case "minimize":
 		send := func() error { return ws.d.Tell(id, "WM_CHANGE_STATE", iconicState) }
 		return change{send, func(w guest.Window) bool { return w.Minimized }}, nil
@@ -154,13 +151,25 @@ func (ws *Windows) plan(id xproto.Window, op guest.WindowOp, before guest.Window
 		if before.Minimized {
 			return change{ws.activate(id), func(w guest.Window) bool { return !w.Minimized }}, nil
 		}
-		return change{ws.maximize(id, stateRemove), func(w guest.Window) bool {
-			return !w.Maximized && (!before.Maximized || w.Width < before.Width || w.Height < before.Height)
-		}}, nil
+		return change{ws.maximize(id, stateRemove), shrunk(before)}, nil
 	}
 	return change{}, &guest.Error{
 		Code:    guest.CodeInvalid,
 		Message: fmt.Sprintf("window operation %q: use focus, move, resize, close, maximize, minimize or restore", op.Op),
+	}
+}
+
+// grown sees a maximized window; its state may be told before its size follows.
+func grown(before guest.Window) func(guest.Window) bool {
+	return func(w guest.Window) bool {
+		return w.Maximized && (before.Maximized || w.Width > before.Width || w.Height > before.Height)
+	}
+}
+
+// shrunk sees a window that is no longer maximized.
+func shrunk(before guest.Window) func(guest.Window) bool {
+	return func(w guest.Window) bool {
+		return !w.Maximized && (!before.Maximized || w.Width < before.Width || w.Height < before.Height)
 	}
 }
 

@@ -64,8 +64,7 @@ func setError(ctx context.Context, k guest.Keyboard, err error, said string) err
 	if ctx.Err() != nil {
 		return fmt.Errorf("set keyboard: %w", context.Cause(ctx))
 	}
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
+	if _, ran := errors.AsType[*exec.ExitError](err); !ran {
 		return &guest.Error{Code: guest.CodeUnsupported, Message: fmt.Sprintf("set keyboard: %v; install x11-xkb-utils in the image", err)}
 	}
 	return &guest.Error{Code: guest.CodeInvalid, Message: fmt.Sprintf("set keyboard to %s(%s): %s", k.Layout, k.Variant, strings.TrimSpace(said))}
