@@ -113,36 +113,36 @@ func ParseManifest(data []byte) (Manifest, error) {
 // Validate joins all faults of the manifest; each wraps ErrBadManifest.
 func (m Manifest) Validate() error {
 	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("check manifest: "+format+": %w", append(args, ErrBadManifest)...))
-	}
-	if m.Version != ManifestVersion {
-		bad("version %d is not %d", m.Version, ManifestVersion)
-	}
-	if CheckName(m.Name) != nil || !validName(m.Tag, true) {
-		bad("name %.80q or tag %.80q", m.Name, m.Tag)
-	}
-	if m.Disk.Format.File() == "" {
-		bad("disk format %.80q", m.Disk.Format)
-	}
-	if m.Disk.VirtualSize <= 0 || m.Disk.Format == FormatRaw && m.Disk.VirtualSize != m.Disk.Size {
-		bad("disk of %d bytes with virtual size %d", m.Disk.Size, m.Disk.VirtualSize)
-	}
-	for name, f := range m.files() {
-		if _, err := ParseDigest(string(f.Digest)); err != nil || f.Size <= 0 {
-			bad("%s of %d bytes with digest %.80q", name, f.Size, f.Digest)
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("check manifest: "+format+": %w", append(args, ErrBadManifest)...))
 		}
 	}
-	if strings.ContainsFunc(m.Boot.Cmdline, func(r rune) bool { return r < ' ' || r > '~' }) {
-		bad("kernel command line is not printable ASCII")
+	check(m.Version == ManifestVersion, "version %d is not %d", m.Version, ManifestVersion)
+	check(CheckName(m.Name) == nil && validName(m.Tag, true), "name %.80q or tag %.80q", m.Name, m.Tag)
+	check(m.Disk.Format.File() != "", "disk format %.80q", m.Disk.Format)
+	check(m.Disk.validSize(), "disk of %d bytes with virtual size %d", m.Disk.Size, m.Disk.VirtualSize)
+	for name, f := range m.files() {
+		_, err := ParseDigest(string(f.Digest))
+		check(err == nil && f.Size > 0, "%s of %d bytes with digest %.80q", name, f.Size, f.Digest)
 	}
-	if m.Guest.OS == "" || m.Guest.Arch == "" || m.Guest.Width <= 0 || m.Guest.Height <= 0 {
-		bad("guest %+v", m.Guest)
-	}
-	if want := m.ComputeDigest(); len(errs) == 0 && m.Digest != want {
-		bad("digest %.80q does not follow from the parts, which give %s", m.Digest, want)
+	check(printable(m.Boot.Cmdline), "kernel command line is not printable ASCII")
+	check(m.Guest.OS != "" && m.Guest.Arch != "", "guest without system or architecture")
+	check(m.Guest.Width > 0 && m.Guest.Height > 0, "display of %dx%d pixels", m.Guest.Width, m.Guest.Height)
+	if len(errs) == 0 {
+		want := m.ComputeDigest()
+		check(m.Digest == want, "digest %.80q does not follow from the parts, which give %s", m.Digest, want)
 	}
 	return errors.Join(errs...)
+}
+
+// validSize reports whether file and disk can have these sizes.
+func (d Disk) validSize() bool {
+	return d.VirtualSize > 0 && (d.Format != FormatRaw || d.VirtualSize == d.Size)
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // ComputeDigest is the image's identity: a hash over the digests of disk, kernel and

@@ -20,13 +20,13 @@ const Version = 1
 //go:embed scripts/*.sh
 var scripts embed.FS
 
-// script returns an embedded script; it exists, so a failure is a fault of this package.
-func script(name string) string {
+// script returns an embedded script.
+func script(name string) (string, error) {
 	data, err := scripts.ReadFile("scripts/" + name + ".sh")
 	if err != nil {
-		panic(err) // impossible: the name is a constant of this package
+		return "", fmt.Errorf("read script: %w", err)
 	}
-	return string(data)
+	return string(data), nil
 }
 
 // GuestBinaries are the two programs that the builder installs.
@@ -100,7 +100,7 @@ func hashFile(h hash.Hash, kind string, fsys fs.FS, path string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // was only read
 	st, err := f.Stat()
 	if err != nil {
 		return err

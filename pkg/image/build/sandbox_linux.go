@@ -46,6 +46,10 @@ func (s *sandbox) run(ctx context.Context, name string, env []string, args ...st
 	if unshare == "" {
 		return missing("unshare")
 	}
+	text, err := script(name)
+	if err != nil {
+		return err
+	}
 	argv := []string{"--mount", "--pid", "--fork", "--kill-child=KILL"}
 	if os.Geteuid() != 0 {
 		if toolPath("newuidmap") == "" {
@@ -53,7 +57,7 @@ func (s *sandbox) run(ctx context.Context, name string, env []string, args ...st
 		}
 		argv = append(argv, "--user", "--map-auto", "--map-root-user")
 	}
-	argv = append(argv, "--", "/bin/sh", "-c", script(name), name)
+	argv = append(argv, "--", "/bin/sh", "-c", text, name)
 	cmd := exec.CommandContext(ctx, unshare, append(argv, args...)...)
 	cmd.Env = slices.Concat([]string{"PATH=" + toolDirs, "HOME=/root", "LC_ALL=C", "TZ=UTC"}, s.env, env)
 	cmd.Dir = "/"
@@ -66,8 +70,7 @@ func (s *sandbox) run(ctx context.Context, name string, env []string, args ...st
 	// The death signal comes when the thread that started the process ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err := cmd.Run()
-	if err == nil {
+	if err = cmd.Run(); err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {
