@@ -150,6 +150,18 @@ func (e *Exec) attach(by int) {
 	last := e.attached == 0 && by < 0
 	e.mu.Unlock()
 	if last && e.spec.KillOnDetach {
+		e.end()
+	}
+}
+
+// end kills the exec if its main program still runs. What an ended one has left
+// in the background is no longer its own: a shell that starts a server and
+// returns means the server to stay.
+func (e *Exec) end() {
+	e.mu.Lock()
+	runs := !e.reaped
+	e.mu.Unlock()
+	if runs {
 		e.Kill()
 	}
 }

@@ -101,7 +101,7 @@ func (t *Table) opRun(ctx context.Context, c *mux.Call, p guest.ExecRunParams) (
 	res, err := a.run(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
 		// Who asked has given up or run out of time; a lost link is neither.
-		e.Kill()
+		e.end()
 	}
 	return res, err
 }

@@ -245,7 +245,7 @@ func (t *Table) Remove(ctx context.Context, id guest.ExecID) error {
 	if err != nil {
 		return err
 	}
-	e.Kill()
+	e.end()
 	e.out.abandon()
 	e.err.abandon()
 	if _, err := e.Wait(ctx); err != nil {

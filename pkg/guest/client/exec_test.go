@@ -317,11 +317,36 @@ func TestBackgroundChildKeepsOutput(t *testing.T) {
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("the end took %s", took)
 	}
-	pid := strings.TrimSpace(string(res.Stdout))
-	if pid == "" || res.Status.ExitCode != 3 {
-		t.Errorf("output %q, status %+v", res.Stdout, res.Status)
+	if res.Status.ExitCode != 3 {
+		t.Errorf("status %+v", res.Status)
 	}
-	alive, err := c.Exec.Run(soon(t), shell("kill "+pid), nil)
+	endBackground(t, c, res.Stdout)
+}
+
+// TestBackgroundChildOutlivesItsExec: what a program that has ended left behind
+// lives on, whatever becomes of the exec.
+func TestBackgroundChildOutlivesItsExec(t *testing.T) {
+	c := guesttest.Start(t, guesttest.Config{}).Client(t)
+	spec := shell("sleep 301 </dev/null >/dev/null 2>&1 & echo $!")
+	spec.KillOnDetach = true
+	res, err := c.Exec.Run(soon(t), spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Exec.Remove(soon(t), res.Status.ID); err != nil {
+		t.Fatal(err)
+	}
+	endBackground(t, c, res.Stdout)
+}
+
+// endBackground ends a process by the id that an exec has printed, which fails
+// when it is gone already.
+func endBackground(t *testing.T, c *client.Client, pid []byte) {
+	t.Helper()
+	if strings.TrimSpace(string(pid)) == "" {
+		t.Fatal("no process id was printed")
+	}
+	alive, err := c.Exec.Run(soon(t), shell("kill "+strings.TrimSpace(string(pid))), nil)
 	if err != nil || alive.Status.ExitCode != 0 {
 		t.Errorf("the child did not live on: %+v, %v", alive.Status, err)
 	}
