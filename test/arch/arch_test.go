@@ -112,7 +112,7 @@ func TestAdaptersDoNotMeet(t *testing.T) {
 		"pkg/desktop/inject":  {"pkg/desktop/keysym"},
 		"pkg/desktop/rfb":     {"pkg/desktop/keysym"},
 		"pkg/desktop/capture": {},
-		"pkg/guest/guesttest": {"pkg/guest/client"},
+		"pkg/guest/client":    {"pkg/guest/mux"},
 	}
 	for _, p := range packages(t) {
 		from := sibling(p.name())
@@ -172,6 +172,9 @@ var homes = map[string][]string{
 	"github.com/creack/pty":                  {"internal/guestd"},
 	"github.com/fsnotify/fsnotify":           {"internal/guestd"},
 	"github.com/prometheus/client_golang":    {"internal/server", "internal/host"},
+	"github.com/miekg/dns":                   {"pkg/vm/vmnet"},
+	"github.com/insomniacslk/dhcp":           {"pkg/vm/vmnet"},
+	"go.yaml.in/yaml/v3":                     {"pkg/image/build"},
 }
 
 // TestLibrariesHaveOneHome keeps a third-party library behind one folder.

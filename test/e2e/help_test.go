@@ -34,15 +34,19 @@ func until(t *testing.T, d time.Duration, what string, check func(ctx context.Co
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return
 		}
+		if last == nil || ctx.Err() == nil { // what ctx has cut short says nothing
+			last = err
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s within %s: %v", what, d, err)
+			t.Fatalf("%s within %s: %v", what, d, last)
 		}
 	}
 }

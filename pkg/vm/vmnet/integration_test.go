@@ -92,6 +92,7 @@ func TestKernelEgress(t *testing.T) {
 
 // worldServes answers on port 80 of every address, until its input ends.
 func worldServes(t *testing.T) {
+	t.Helper()
 	serveEverywhere(t)
 	_, _ = os.Stdout.WriteString("ready\n")
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -128,6 +129,7 @@ func serveEverywhere(t *testing.T) {
 
 // hostTries is a host with services of its own and a guest that looks around.
 func hostTries(t *testing.T) {
+	t.Helper()
 	serveEverywhere(t)
 	w := newWire(t)
 	open(t, w, nil)

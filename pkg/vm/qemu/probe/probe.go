@@ -1,0 +1,97 @@
+// Package probe examines a host for the provider: which programs there are and
+// what they can do, and what the host lends to machines. Each finding is a
+// vm.Probe that says what an absence costs and how to mend it.
+package probe
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/accel"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/owner"
+)
+
+// Names of the probes, in order.
+const (
+	QEMU         = "qemu"
+	QEMUImg      = "qemu-img"
+	Mke2fs       = "mke2fs"
+	KVM          = "kvm-device"
+	Accelerator  = "accelerator"
+	Sandbox      = "sandbox"
+	Netdev       = "dgram-netdev"
+	Devices      = "devices"
+	Cgroup       = "cgroup-v2"
+	Memory       = "memory"
+	MemoryAccess = "memory-access"
+	User         = "user-drop"
+)
+
+// Prober is what is examined.
+type Prober struct {
+	QEMU, QEMUImg, Mke2fs string      // programs
+	DataDir, RuntimeDir   string      // what QEMU's user has to reach
+	CgroupRoot            string      // may be empty
+	User                  *owner.User // whom QEMU runs as; nil is our own
+}
+
+const probeTimeout = 20 * time.Second
+
+// output runs a program to its end and returns what it printed.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = []string{"LC_ALL=C"}
+	b, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(b), fmt.Errorf("run %s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return string(b), nil
+}
+
+var versionPattern = regexp.MustCompile(`version (\d+\.\d+[^\s,]*)`)
+
+// minimum is the first QEMU with the dgram netdev.
+const minimum = "7.2"
+
+// Version asks a QEMU for its version; one that is too old is an error.
+func Version(ctx context.Context, program string) (string, error) {
+	out, err := output(ctx, program, "-version")
+	if err != nil {
+		return "", err
+	}
+	m := versionPattern.FindStringSubmatch(out)
+	if m == nil {
+		return "", fmt.Errorf("read QEMU's version from %.80q", out)
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(m[1], "%d.%d", &major, &minor); err != nil {
+		return "", fmt.Errorf("read QEMU's version from %q: %w", m[1], err)
+	}
+	if major < 7 || major == 7 && minor < 2 {
+		return "", fmt.Errorf("QEMU %s is too old: want at least %s", m[1], minimum)
+	}
+	return m[1], nil
+}
+
+// Accelerated says what the accelerator probe found.
+func Accelerated(r accel.Result, err error) vm.Probe {
+	pr := vm.Probe{Name: Accelerator, OK: err == nil && r.Accelerator == vm.AccelKVM, Detail: r.Reason}
+	switch {
+	case err != nil:
+		pr.Cost, pr.Fix = "no machine can run", "install qemu-system-x86 and see what it says on the lines above"
+	case !pr.OK:
+		pr.Cost = "software emulation: guests run several times slower"
+		pr.Fix = "use a host whose /dev/kvm runs guests (bare metal, or nested virtualisation switched on)"
+	}
+	if r.Cached {
+		pr.Detail += " (measured earlier in this boot)"
+	}
+	return pr
+}
