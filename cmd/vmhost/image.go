@@ -66,7 +66,7 @@ func beside(name string) string {
 	return filepath.Join(filepath.Dir(self), name)
 }
 
-func (f buildFlags) build(ctx context.Context, g *cli.Globals, dir string, to streams) error {
+func (f buildFlags) build(ctx context.Context, g *cli.Globals, dir string, to streams) (err error) {
 	recipe, err := build.Load(dir)
 	if err != nil {
 		return fault.From(err)
@@ -89,7 +89,7 @@ func (f buildFlags) build(ctx context.Context, g *cli.Globals, dir string, to st
 		f.cache = filepath.Join(data, "cache")
 	}
 	log := &lazyFile{name: f.log}
-	defer log.Close()
+	defer closing(&err, log.Close)
 	b := build.New(build.Config{
 		Store: store, CacheDir: f.cache, Log: log, Progress: progress(to.err, f.log), Env: proxies(),
 		Logger: slog.New(slog.NewTextHandler(to.err, &slog.HandlerOptions{Level: slog.LevelWarn})),

@@ -135,7 +135,7 @@ func newProvider(cfg serveConfig) (*qemu.Provider, error) {
 	}
 	var upstreams func() ([]string, error)
 	if len(cfg.dnsHosts) > 0 {
-		upstreams = func() ([]string, error) { return cfg.dnsHosts, nil }
+		upstreams = func() ([]string, error) { return cfg.dnsHosts, nil } //nolint:unparam // a fixed list never fails
 	}
 	return qemu.New(qemu.Config{
 		DataDir: cfg.dataDir, RuntimeDir: cfg.runtimeDir, QEMU: cfg.qemu,

@@ -68,7 +68,7 @@ func Run(ctx context.Context, cfg Config, args []string) int {
 		cfg.Now = time.Now
 	}
 	a := &app{Config: cfg}
-	root := a.root()
+	root := a.root() //nolint:contextcheck // cobra hands ctx to the commands
 	root.SetArgs(args)
 	return a.exit(root.ExecuteContext(ctx))
 }

@@ -32,11 +32,11 @@ directory or ends with /, the input is tar and is unpacked there.`,
   echo hello | vmhost cp - first:/tmp/hello.txt`,
 		Args: args(2, 2), ValidArgsFunction: a.completeCopy,
 		RunE: func(cmd *cobra.Command, given []string) error {
-			src, err := parse.ParseTarget(given[0])
+			src, err := parse.Parse(given[0])
 			if err != nil {
 				return err
 			}
-			dst, err := parse.ParseTarget(given[1])
+			dst, err := parse.Parse(given[1])
 			if err != nil {
 				return err
 			}

@@ -22,8 +22,7 @@ func (a *app) exit(err error) int {
 	if err == nil {
 		return 0
 	}
-	var code exitError
-	if errors.As(err, &code) {
+	if code, ok := errors.AsType[exitError](err); ok {
 		return int(code)
 	}
 	p := a.problem(err)

@@ -47,7 +47,7 @@ func TestTarget(t *testing.T) {
 		{"d1:a\x00b", parse.Target{}, "NUL"},
 	} {
 		t.Run(tc.in, func(t *testing.T) {
-			got, err := parse.ParseTarget(tc.in)
+			got, err := parse.Parse(tc.in)
 			outcome(t, err, tc.err)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
@@ -199,7 +199,7 @@ func FuzzTarget(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := parse.ParseTarget(s)
+		got, err := parse.Parse(s)
 		if err != nil {
 			outcome(t, err, " ")
 			return

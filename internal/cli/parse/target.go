@@ -14,9 +14,9 @@ func (t Target) Remote() bool { return t.Desktop != "" }
 // Stdio says that the target is standard input or output.
 func (t Target) Stdio() bool { return t.Desktop == "" && t.Path == "-" }
 
-// ParseTarget reads "-", a local path or D:path. What begins with / or . is
+// Parse reads "-", a local path or D:path. What begins with / or . is
 // local, so that ./a:b names a file with a colon.
-func ParseTarget(s string) (Target, error) {
+func Parse(s string) (Target, error) {
 	desktop, path, remote := strings.Cut(s, ":")
 	switch {
 	case s == "":

@@ -94,6 +94,11 @@ func (c *copying) place(dst, base string, srcDir, content bool) (dir, name strin
 	case ok:
 		return path.Dir(info.Path), path.Base(info.Path), nil
 	}
+	return c.below(dst)
+}
+
+// below is a new name in a directory that is there.
+func (c *copying) below(dst string) (dir, name string, _ error) {
 	above := path.Dir(strings.TrimSuffix(dst, "/"))
 	parent, ok, err := c.stat(above)
 	if err != nil {

@@ -3,6 +3,7 @@ package transfer_test
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -116,7 +117,7 @@ func TestPackNames(t *testing.T) {
 		var got []string
 		for in := tar.NewReader(&buf); ; {
 			h, err := in.Next()
-			if err == io.EOF { //nolint:errorlint // as documented
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
@@ -131,8 +132,8 @@ func TestPackNames(t *testing.T) {
 }
 
 // archive makes a tar stream of headers; regular files hold "evil".
-func archive(t testing.TB, headers ...*tar.Header) io.Reader {
-	t.Helper()
+func archive(tb testing.TB, headers ...*tar.Header) io.Reader {
+	tb.Helper()
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, h := range headers {
@@ -141,16 +142,16 @@ func archive(t testing.TB, headers ...*tar.Header) io.Reader {
 		}
 		h.Mode = 0o755
 		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if h.Typeflag == tar.TypeReg {
 			if _, err := io.WriteString(w, "evil"); err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 		}
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &buf
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"time"
 )
 
@@ -129,8 +130,7 @@ func (u *unpacker) file(h *tar.Header, content io.Reader, to string, mode fs.Fil
 
 // finish sets what directories are, innermost first.
 func (u *unpacker) finish() error {
-	for i := len(u.dirs) - 1; i >= 0; i-- {
-		d := u.dirs[i]
+	for _, d := range slices.Backward(u.dirs) {
 		if err := u.root.Chmod(d.name, d.mode); err != nil {
 			return fmt.Errorf("set mode of %s: %w", d.name, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -119,9 +120,7 @@ func (c *Client) request(ctx context.Context, k call, raw []byte, key string) (*
 		req.ContentLength = k.size
 	}
 	c.dress(req.Header)
-	for name, values := range k.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, k.header)
 	if raw != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -23,8 +23,7 @@ func (f *fault) Unwrap() []error { return []error{f.problem, f.cause} }
 
 // fault gives an error of the transport a code.
 func (c *Client) fault(ctx context.Context, err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // its text holds the whole URL
 	}
 	cause := err

@@ -103,6 +103,7 @@ func streamEnd(err error) error {
 	}
 }
 
+// Write may be called by many goroutines.
 func (s *stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,6 +120,7 @@ func (s *stream) CloseWrite() error {
 	return s.ws.WriteJSON(api.TCPMessage{Kind: "eof"})
 }
 
+// Close ends both directions.
 func (s *stream) Close() error {
 	bye := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
 	// A peer that is gone needs no goodbye.
@@ -126,10 +128,19 @@ func (s *stream) Close() error {
 	return s.ws.Close()
 }
 
-func (s *stream) LocalAddr() net.Addr                { return s.ws.LocalAddr() }
-func (s *stream) RemoteAddr() net.Addr               { return s.ws.RemoteAddr() }
-func (s *stream) SetReadDeadline(t time.Time) error  { return s.ws.SetReadDeadline(t) }
+// LocalAddr is this end of the link to the server.
+func (s *stream) LocalAddr() net.Addr { return s.ws.LocalAddr() }
+
+// RemoteAddr is the server, not the guest.
+func (s *stream) RemoteAddr() net.Addr { return s.ws.RemoteAddr() }
+
+// SetReadDeadline bounds Read. A read that timed out ends the connection.
+func (s *stream) SetReadDeadline(t time.Time) error { return s.ws.SetReadDeadline(t) }
+
+// SetWriteDeadline bounds Write. A write that timed out ends the connection.
 func (s *stream) SetWriteDeadline(t time.Time) error { return s.ws.SetWriteDeadline(t) }
+
+// SetDeadline is both of them.
 func (s *stream) SetDeadline(t time.Time) error {
 	return errors.Join(s.ws.SetReadDeadline(t), s.ws.SetWriteDeadline(t))
 }

@@ -41,6 +41,9 @@ func (e *exec) run(spec api.Exec, files map[string]*file) {
 	if spec.Shell != "" {
 		argv = strings.Fields(spec.Shell)
 	}
+	if argv[0] == "wait" || argv[0] == "bash" || (argv[0] == "cat" && len(argv) == 1 && spec.Stdin) {
+		return // an attachment or a signal ends it
+	}
 	code := 0
 	switch argv[0] {
 	case "true":
@@ -61,25 +64,27 @@ func (e *exec) run(spec api.Exec, files map[string]*file) {
 		}
 	case "fail":
 		e.err, code = []byte("fail: as asked\n"), 3
-	case "wait", "bash":
-		return
 	case "cat":
-		if len(argv) == 1 && spec.Stdin {
-			return // its attachment echoes
-		}
-		e.out = spec.Input
-		if len(argv) > 1 {
-			f := files[argv[1]]
-			if f == nil {
-				e.err, code = []byte("cat: "+argv[1]+": No such file or directory\n"), 1
-				break
-			}
-			e.out = f.content
-		}
+		code = e.cat(spec, argv[1:], files)
 	default:
 		e.err, code = []byte(argv[0]+": not found\n"), 127
 	}
 	e.end(code, "")
+}
+
+// cat prints a file, or its input.
+func (e *exec) cat(spec api.Exec, names []string, files map[string]*file) int {
+	if len(names) == 0 {
+		e.out = spec.Input
+		return 0
+	}
+	f := files[names[0]]
+	if f == nil {
+		e.err = []byte("cat: " + names[0] + ": No such file or directory\n")
+		return 1
+	}
+	e.out = f.content
+	return 0
 }
 
 func (e *exec) end(code int, signal string) {
