@@ -173,7 +173,8 @@ func TestPaste(t *testing.T) {
 	x.run(t, "/usr/bin/python3", "-c", gtkEditor, file)
 	p.focus(p.window("gtk-editor"))
 	long := strings.Repeat("Zeile äöü Ж 漢 😀\n\t", 1250) // 20,000 characters
-	for name, former := range map[string]string{"nothing": "", "ours": "kept", "another's": "xclip's"} {
+	for _, c := range []struct{ name, former string }{{"nothing", ""}, {"ours", "kept"}, {"another's", "xclip's"}} {
+		name, former := c.name, c.former
 		t.Run(name, func(t *testing.T) {
 			switch name {
 			case "ours":
