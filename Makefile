@@ -41,7 +41,7 @@ build: ## bin/vmhost, bin/guestd, bin/guest-helper
 	@mkdir -p bin
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/vmhost ./cmd/vmhost
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/guestd ./cmd/guestd
-	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/guest-helper ./cmd/guesthelper
+	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -tags robotgo -ldflags '-s -w' -o bin/guest-helper ./cmd/guesthelper
 
 .PHONY: cross
 cross: ## guestd for the other guests

@@ -17,7 +17,7 @@ import (
 	"github.com/deskfork/deskfork/internal/guestd"
 	"github.com/deskfork/deskfork/internal/guestd/system"
 	"github.com/deskfork/deskfork/pkg/guest/client"
-	"github.com/deskfork/deskfork/pkg/guest/guesttest"
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/guest/mux"
 )
 

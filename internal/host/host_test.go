@@ -23,7 +23,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
-	"github.com/deskfork/deskfork/pkg/guest/guesttest"
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/vm"
 )
 

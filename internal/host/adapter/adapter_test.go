@@ -22,7 +22,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/hosttest"
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/pkg/api"
-	"github.com/deskfork/deskfork/pkg/guest/guesttest"
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/vmtest"
 )

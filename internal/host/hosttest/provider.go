@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/guest"
-	"github.com/deskfork/deskfork/pkg/guest/guesttest"
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/vm"
 )
 

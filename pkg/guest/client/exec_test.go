@@ -15,7 +15,7 @@ import (
 
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
-	"github.com/deskfork/deskfork/pkg/guest/guesttest"
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 )
 
 func code(c guest.Code) error { return &guest.Error{Code: c} }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
-	"github.com/deskfork/deskfork/pkg/guest/guesttest"
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 )
 
 func write(t *testing.T, name, content string) {

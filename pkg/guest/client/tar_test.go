@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/deskfork/deskfork/pkg/guest"
-	"github.com/deskfork/deskfork/pkg/guest/guesttest"
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 )
 
 func TestTarRoundTrip(t *testing.T) {
