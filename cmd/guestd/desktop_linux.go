@@ -26,6 +26,7 @@ func desktop(cfg *guestd.Config, o options, log *slog.Logger, env func() map[str
 	command := &display.Command{Path: o.helper, Session: cfg.Session, Env: env, Logger: log, Shield: cfg.Exec.Shield}
 	cfg.Helper = display.Config{
 		Spawn:  command.Spawn,
+		Env:    env,
 		Socket: filepath.Join("/tmp/.X11-unix", "X"+strings.TrimPrefix(o.display, ":")),
 	}
 }

@@ -139,3 +139,28 @@ func TestCommands(t *testing.T) {
 		t.Errorf("screenshot to standard output: %d, %.20q", status, out)
 	}
 }
+
+// TestLaunchEnvironment: a launched program has the desktop's environment, and
+// its own wins.
+func TestLaunchEnvironment(t *testing.T) {
+	dir := folder(t)
+	_, err := desk.Launch(t.Context(), api.Launch{
+		Argv: []string{"sh", "-c", "echo $DESKFORK_E2E/$OWN/$DISPLAY > " + dir + "/env.tmp; mv " + dir + "/env.tmp " + dir + "/env"},
+		Env:  map[string]string{"OWN": "mine"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, time.Minute, "the program's word", func(ctx context.Context) error {
+		b, err := desk.Files().Read(ctx, dir+"/env")
+		if err != nil {
+			return err
+		}
+		if got := string(b); got != "from create/mine/:0\n" {
+			t.Errorf("environment %q", got)
+		}
+		return nil
+	})
+	_, err = desk.Launch(t.Context(), api.Launch{Argv: []string{"no-such-program"}})
+	code(t, err, api.CodeNotFound)
+}

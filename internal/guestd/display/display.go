@@ -26,7 +26,10 @@ type Process struct {
 
 // Config of a Supervisor. Spawn is required.
 type Config struct {
-	Spawn  func(context.Context) (*Process, error)
+	Spawn func(context.Context) (*Process, error)
+	// Env is the default environment of launched programs; nil: none. It is read
+	// at each launch, because a handshake may come after the helper's start.
+	Env    func() map[string]string
 	Socket string       // of the X server: no helper is started before it exists; empty: not looked at
 	Logger *slog.Logger // nil: silent
 	// OnChange is told when the helper can be asked and when no longer.

@@ -2,8 +2,10 @@ package display
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/mux"
@@ -37,7 +39,14 @@ func (s *Supervisor) pass(ctx context.Context, c *mux.Call) (any, error) {
 			return nil, &guest.Error{Code: guest.CodeInvalid, Message: fmt.Sprintf("the clipboard takes at most %d bytes", maxClipboard)}
 		}
 	}
-	res, err := s.Do(ctx, c.Op, c.Params(), body)
+	params := c.Params()
+	if c.Op == guest.OpLaunch && s.cfg.Env != nil {
+		var err error
+		if params, err = withEnv(params, s.cfg.Env()); err != nil {
+			return nil, err
+		}
+	}
+	res, err := s.Do(ctx, c.Op, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -49,4 +58,20 @@ func (s *Supervisor) pass(ctx context.Context, c *mux.Call) (any, error) {
 	}
 	_, err = c.Streams[0].Write(res.Binary)
 	return nil, err
+}
+
+// withEnv adds the default environment to a launch; what the launch sets itself
+// wins.
+func withEnv(params json.RawMessage, env map[string]string) (json.RawMessage, error) {
+	var l guest.Launch
+	if err := json.Unmarshal(params, &l); err != nil {
+		return nil, &guest.Error{Code: guest.CodeInvalid, Message: "launch: " + err.Error()}
+	}
+	all := maps.Clone(env)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, l.Env)
+	l.Env = all
+	return json.Marshal(l)
 }
