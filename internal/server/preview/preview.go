@@ -16,6 +16,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/pkg/api"
 )
 
 // Path is where tickets are opened: /preview/TICKET/path-in-the-guest.
@@ -43,10 +44,7 @@ func New(dial func(context.Context, ticket.Grant) (net.Conn, error), log *slog.L
 			p.Out.Host = "localhost"
 			p.SetXForwarded()
 			p.Out.Header.Set("X-Forwarded-Prefix", prefix)
-			p.Out.Header.Del("Referer") // it holds the ticket
-			if strings.Contains(p.Out.Header.Get("Authorization"), token.Prefix) {
-				p.Out.Header.Del("Authorization")
-			}
+			hideOurs(p.Out.Header)
 		},
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -61,12 +59,7 @@ func New(dial func(context.Context, ticket.Grant) (net.Conn, error), log *slog.L
 		},
 		FlushInterval: -1,
 		ModifyResponse: func(resp *http.Response) error {
-			h := resp.Header
-			h.Add("Content-Security-Policy", "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads")
-			h.Set("Referrer-Policy", "no-referrer")
-			h.Del("Set-Cookie") // it would be ours
-			h.Del("Service-Worker-Allowed")
-			AllowNoOrigin(h)
+			confine(resp.Header)
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
@@ -74,6 +67,50 @@ func New(dial func(context.Context, ticket.Grant) (net.Conn, error), log *slog.L
 		},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+}
+
+// hideOurs takes out of a request what a browser or a client of ours sends by
+// itself and a guest must not see: secrets of this server, of what stands before
+// it, and, since cookies know no ports, of whatever else runs on its host.
+func hideOurs(h http.Header) {
+	h.Del("Referer") // it holds the ticket
+	h.Del("Cookie")  // none is the guest's: it can set none
+	h.Del("Proxy-Authorization")
+	auth := h.Get("Authorization")
+	scheme, _, _ := strings.Cut(auth, " ")
+	switch strings.ToLower(scheme) {
+	case "basic", "digest", "negotiate", "ntlm": // a browser remembers these for all of an origin
+		h.Del("Authorization")
+	default: // a page of the guest may have set it
+		if strings.Contains(auth, token.Prefix) {
+			h.Del("Authorization")
+		}
+	}
+	const offered = "Sec-Websocket-Protocol"
+	var keep []string
+	for p := range strings.SplitSeq(strings.Join(h.Values(offered), ","), ",") {
+		if p = strings.TrimSpace(p); p != "" && !strings.HasPrefix(p, api.SubprotocolToken) {
+			keep = append(keep, p)
+		}
+	}
+	h.Del(offered)
+	if len(keep) > 0 {
+		h.Set(offered, strings.Join(keep, ", "))
+	}
+}
+
+// confine puts a guest's answer into its sandbox and takes out what a browser
+// would apply to all of this server.
+func confine(h http.Header) {
+	h.Add("Content-Security-Policy", "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads")
+	h.Set("Referrer-Policy", "no-referrer")
+	for _, name := range []string{
+		"Set-Cookie", "Service-Worker-Allowed", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc",
+		"Www-Authenticate", "Nel", "Report-To", "Reporting-Endpoints",
+	} {
+		h.Del(name)
+	}
+	AllowNoOrigin(h)
 }
 
 // guestHost is a name that keeps the connections of grants apart.
