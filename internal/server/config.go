@@ -51,6 +51,9 @@ type Limits struct {
 	Streams  int           // streams, waits and programs at once. Default 1024
 	// BodyIdle is how long a part of a body may take to come. Default 60 s.
 	BodyIdle time.Duration
+	// AnswerIdle is how long a client may take to read a part of an answer.
+	// Default 60 s.
+	AnswerIdle time.Duration
 	// Heartbeat is the pause between signs of life on idle event streams and
 	// WebSockets. Default 15 s.
 	Heartbeat time.Duration
@@ -72,6 +75,7 @@ func (l *Limits) setDefaults() {
 	def(&l.Streams, 1024)
 	pause(&l.Wait, 10*time.Second)
 	pause(&l.BodyIdle, time.Minute)
+	pause(&l.AnswerIdle, time.Minute)
 	pause(&l.Heartbeat, 15*time.Second)
 }
 

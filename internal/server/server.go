@@ -58,7 +58,7 @@ func New(cfg Config) (*Server, error) {
 	s.register()
 	s.root = &gate.Access{
 		Next: http.HandlerFunc(s.dispatch), Logger: s.log, Metrics: s.host.Metrics(),
-		Proxies: cfg.TrustedProxies, Path: loggedPath,
+		Proxies: cfg.TrustedProxies, Path: loggedPath, Patience: l.AnswerIdle,
 	}
 	return s, nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,8 @@ const (
 	KeyCode    = "code"
 	KeyStage   = "stage"
 	KeyError   = "err"
+	KeyPanic   = "panic"
+	KeyStack   = "stack"
 )
 
 // State is what is known of one request on its way.
@@ -70,13 +73,16 @@ type Access struct {
 	Proxies Proxies
 	// Path answers how the path is written to the log, without secrets.
 	Path func(*http.Request) string
+	// Patience is how long a client may take to read one part of an answer.
+	// Zero: for ever.
+	Patience time.Duration
 }
 
 func (a *Access) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	s := &State{ID: requestID(r)}
 	a.Proxies.apply(r, s)
-	rec := &Recorder{ResponseWriter: w}
+	rec := &Recorder{ResponseWriter: w, control: http.NewResponseController(w), patience: a.Patience}
 	rec.Header().Set(api.HeaderRequestID, s.ID)
 	rec.Header().Set("X-Content-Type-Options", "nosniff")
 	a.Metrics.InFlight(1)
@@ -113,7 +119,7 @@ func (a *Access) log(r *http.Request, s *State, rec *Recorder, took time.Duratio
 	}
 	if err, ok := broke.(error); broke != nil && (!ok || !errors.Is(err, http.ErrAbortHandler)) {
 		lvl = slog.LevelError
-		attrs = append(attrs, slog.Any("panic", broke))
+		attrs = append(attrs, slog.Any(KeyPanic, broke), slog.String(KeyStack, string(debug.Stack())))
 	}
 	a.Metrics.Request(route, status, took)
 	a.Logger.LogAttrs(r.Context(), lvl, "request", attrs...)
@@ -131,12 +137,15 @@ func requestID(r *http.Request) string {
 	return strings.ToLower(rand.Text()[:16])
 }
 
-// Recorder notes status and size of an answer.
+// Recorder notes status and size of an answer, and gives up on a client that
+// stops reading it.
 type Recorder struct {
 	http.ResponseWriter
 
-	status atomic.Int64
-	bytes  atomic.Int64
+	control  *http.ResponseController
+	patience time.Duration
+	status   atomic.Int64
+	bytes    atomic.Int64
 }
 
 // Status is what was answered; 200 when nothing was said, 101 after a hijack.
@@ -158,22 +167,58 @@ func (r *Recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
+// answerPart is how much goes out under one deadline, in bytes: a client that
+// reads slowly is not one that has stopped.
+const answerPart = 256 << 10
+
 func (r *Recorder) Write(p []byte) (int, error) {
 	r.status.CompareAndSwap(0, http.StatusOK)
-	n, err := r.ResponseWriter.Write(p)
-	r.bytes.Add(int64(n))
-	return n, err
+	sent := 0
+	for {
+		part := p[sent:min(len(p), sent+answerPart)]
+		if err := r.extend(); err != nil {
+			return sent, err
+		}
+		n, err := r.ResponseWriter.Write(part)
+		r.bytes.Add(int64(n))
+		sent += n
+		if err != nil || sent == len(p) {
+			return sent, err
+		}
+	}
+}
+
+// extend gives the client time to read the next part. A writer that knows no
+// deadlines is fine. net/http takes the last one back after the answer.
+func (r *Recorder) extend() error {
+	if r.patience <= 0 {
+		return nil
+	}
+	err := r.control.SetWriteDeadline(time.Now().Add(r.patience))
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
 }
 
 // Flush implements http.Flusher, which the reverse proxy asks for.
-func (r *Recorder) Flush() {
+func (r *Recorder) Flush() { _ = r.FlushError() } // the next write tells
+
+// FlushError is what http.ResponseController asks for.
+func (r *Recorder) FlushError() error {
 	r.status.CompareAndSwap(0, http.StatusOK)
-	_ = http.NewResponseController(r.ResponseWriter).Flush() // a writer that cannot has nothing to flush
+	if err := r.extend(); err != nil {
+		return err
+	}
+	if err := r.control.Flush(); !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil // a writer that cannot has nothing to flush
 }
 
 // Hijack implements http.Hijacker.
 func (r *Recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c, rw, err := http.NewResponseController(r.ResponseWriter).Hijack()
+	c, rw, err := r.control.Hijack()
 	if err == nil {
 		r.status.CompareAndSwap(0, http.StatusSwitchingProtocols)
 	}

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/host/metric"
 	"github.com/deskfork/deskfork/internal/server/gate"
 	"github.com/deskfork/deskfork/pkg/api"
 )
@@ -106,4 +110,76 @@ func FuzzCheckHost(f *testing.F) {
 			t.Errorf("%q was let in", host)
 		}
 	})
+}
+
+// TestAnswerGivesUp: a client that stops reading frees what serves it.
+func TestAnswerGivesUp(t *testing.T) {
+	broke := make(chan error, 1)
+	srv := httptest.NewServer(&gate.Access{
+		Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.Write(make([]byte, 64<<20)) // more than any socket holds
+			broke <- err
+		}),
+		Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(func() map[string]int { return nil }),
+		Path: func(r *http.Request) string { return r.URL.Path }, Patience: 50 * time.Millisecond,
+	})
+	defer srv.Close()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-broke:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the answer broke with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the answer waits for ever")
+	}
+}
+
+// TestAnswerIsPatient: each part has a deadline of its own, so that a client
+// which reads slowly gets all.
+func TestAnswerIsPatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &slow{ResponseRecorder: httptest.NewRecorder()}
+		a := &gate.Access{
+			Next: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if n, err := w.Write(make([]byte, 4<<20)); n != 4<<20 || err != nil {
+					t.Errorf("wrote %d bytes, %v", n, err)
+				}
+			}),
+			Logger: slog.New(slog.DiscardHandler), Metrics: metric.New(func() map[string]int { return nil }),
+			Path: func(r *http.Request) string { return r.URL.Path }, Patience: time.Minute,
+		}
+		start := time.Now()
+		a.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		if w.Body.Len() != 4<<20 || time.Since(start) < 2*time.Minute {
+			t.Errorf("%d bytes came within %s", w.Body.Len(), time.Since(start))
+		}
+	})
+}
+
+// slow takes 100 ms for a KiB, and keeps the deadline.
+type slow struct {
+	*httptest.ResponseRecorder
+
+	deadline time.Time
+}
+
+func (s *slow) SetWriteDeadline(d time.Time) error {
+	s.deadline = d
+	return nil
+}
+
+func (s *slow) Write(p []byte) (int, error) {
+	<-time.After(time.Duration(len(p)>>10) * 100 * time.Millisecond)
+	if time.Now().After(s.deadline) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return s.ResponseRecorder.Write(p)
 }

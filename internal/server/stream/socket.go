@@ -20,6 +20,8 @@ const (
 	maxText = 64 << 10
 	// copyBuffer is how much is read from a guest at a time.
 	copyBuffer = 32 << 10
+	// writeLimit is how long a client may take to read one message.
+	writeLimit = time.Minute
 	closeLimit = 5 * time.Second
 )
 

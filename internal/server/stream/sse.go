@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -11,8 +10,6 @@ import (
 	"sync"
 	"time"
 )
-
-func isUnsupported(err error) bool { return errors.Is(err, http.ErrNotSupported) }
 
 // Events writes server-sent events.
 type Events struct {

@@ -7,11 +7,7 @@ import (
 	"net"
 	"net/http"
 	"syscall"
-	"time"
 )
-
-// writeLimit is how long a client may take to read one part of an answer.
-const writeLimit = time.Minute
 
 // Writer writes an answer whose headers go out with its first byte, so that an
 // error before it can still be told.
@@ -37,7 +33,7 @@ func (w *Writer) Begin() error {
 	w.begun = true
 	w.w.WriteHeader(w.begin(w.w.Header()))
 	if w.flush {
-		return w.control.Flush()
+		return gone(w.control.Flush())
 	}
 	return nil
 }
@@ -45,9 +41,6 @@ func (w *Writer) Begin() error {
 // Write implements io.Writer.
 func (w *Writer) Write(p []byte) (int, error) {
 	if err := w.Begin(); err != nil {
-		return 0, err
-	}
-	if err := Extend(w.control); err != nil {
 		return 0, err
 	}
 	n, err := w.w.Write(p)
@@ -64,13 +57,4 @@ func gone(err error) error {
 		return fmt.Errorf("the client went away: %w", context.Canceled)
 	}
 	return err
-}
-
-// Extend gives the client time to read the next part. A writer that knows no
-// deadlines is fine.
-func Extend(c *http.ResponseController) error {
-	if err := c.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil && !isUnsupported(err) {
-		return gone(err)
-	}
-	return nil
 }
