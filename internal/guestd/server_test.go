@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/guestd"
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/internal/guestd/system"
 	"github.com/deskfork/deskfork/pkg/guest/client"
-	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/guest/mux"
 )
 

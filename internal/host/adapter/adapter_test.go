@@ -16,13 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/adapter"
 	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/hosttest"
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/pkg/api"
-	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/vmtest"
 )

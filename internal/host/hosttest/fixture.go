@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/adapter"
 	"github.com/deskfork/deskfork/internal/host/admission"
@@ -16,7 +17,6 @@ import (
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
-	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 )
 
 // Project is the project of a test's calls.

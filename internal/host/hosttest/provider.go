@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/internal/guestd/guesttest"
+	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/vm"
 )
 
