@@ -107,7 +107,7 @@ func launch(t *testing.T, argv ...string) int {
 		t.Fatalf("launch %s: %v", argv, err)
 	}
 	t.Cleanup(func() {
-		_, _ = desk.Exec(context.Background(), "sh", "-c", fmt.Sprintf("kill -9 -%d || kill -9 %d", pid, pid))
+		_, _ = desk.Exec(context.Background(), "sh", "-c", fmt.Sprintf("kill -9 -%d || kill -9 %d; while kill -0 %d; do sleep 0.1; done", pid, pid, pid))
 	})
 	return pid
 }

@@ -63,12 +63,10 @@ func TestZDaemonKilled(t *testing.T) {
 	}
 }
 
-// TestZDisplayKilled: without an X server exec and files work, the screen can
-// still be seen, and what needs a session says no_display; then all comes back.
-func TestZDisplayKilled(t *testing.T) {
-	if _, err := desk.Execs().Run(t.Context(), api.Exec{Shell: "systemctl stop deskfork-session", User: "root"}); err != nil {
-		t.Fatal(err)
-	}
+// TestZDisplayGone: without an X server exec and files work, the screen can
+// still be seen, and what needs a session says no_display.
+func TestZDisplayGone(t *testing.T) {
+	asRoot(t, "systemctl stop deskfork-x")
 	until(t, time.Minute, "no_display", func(ctx context.Context) error {
 		_, err := desk.Windows().List(ctx)
 		var e *api.Error
@@ -84,10 +82,30 @@ func TestZDisplayKilled(t *testing.T) {
 	if _, err := desk.Screenshot(t.Context()); err != nil {
 		t.Errorf("screenshot from the host: %v", err)
 	}
-	if _, err := desk.Execs().Run(t.Context(), api.Exec{Shell: "systemctl start deskfork-session", User: "root"}); err != nil {
-		t.Fatal(err)
-	}
+	asRoot(t, "systemctl start deskfork-x deskfork-session")
 	window(t, "the desktop again", func(w api.Window) bool { return w.Type == "dock" })
+}
+
+// TestZDisplayKilled: an X server that dies comes back by itself, with the
+// desktop and the helper.
+func TestZDisplayKilled(t *testing.T) {
+	before := strings.TrimSpace(sh(t, "pgrep -x Xorg"))
+	asRoot(t, "kill -9 "+before)
+	until(t, time.Minute, "a new X server", func(context.Context) error {
+		if now := strings.TrimSpace(string(shell(t, "pgrep -x Xorg").Stdout)); now == "" || now == before {
+			return fmt.Errorf("process %q", now)
+		}
+		return nil
+	})
+	window(t, "the desktop again", func(w api.Window) bool { return w.Type == "dock" })
+}
+
+func asRoot(t *testing.T, command string) {
+	t.Helper()
+	res, err := desk.Execs().Run(t.Context(), api.Exec{Shell: command, User: "root"})
+	if err != nil || res.ExitCode != 0 {
+		t.Fatalf("%s: %v: exit %d: %s", command, err, res.ExitCode, res.Stderr)
+	}
 }
 
 // TestZPowerOff: a guest that switches itself off is stopped, not failed, and
