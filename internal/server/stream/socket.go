@@ -98,7 +98,7 @@ func (s *Socket) Next() (Message, error) {
 		return Message{}, err
 	}
 	if kind == websocket.BinaryMessage {
-		return Message{Binary: r}, nil
+		return Message{Binary: part{s, r}}, nil
 	}
 	text, err := io.ReadAll(io.LimitReader(r, maxText+1))
 	if err != nil {
@@ -108,6 +108,21 @@ func (s *Socket) Next() (Message, error) {
 		return Message{}, fmt.Errorf("%w: text of more than %d bytes", ErrProtocol, maxText)
 	}
 	return Message{Text: text}, nil
+}
+
+// part is a binary message. What takes it may be slow, and pongs are heard only
+// while something is read: the client's time begins anew with each read.
+type part struct {
+	s *Socket
+	r io.Reader
+}
+
+// Read implements io.Reader.
+func (p part) Read(b []byte) (int, error) {
+	if err := p.s.extend(); err != nil {
+		return 0, err
+	}
+	return p.r.Read(b)
 }
 
 // Text sends a value as JSON.
