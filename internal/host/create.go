@@ -227,7 +227,7 @@ func (d *desktop) awaitRemoval(ctx context.Context, before int) error {
 		changed, err, attempts := d.changed, d.destroyErr, d.attempts
 		d.mu.Unlock()
 		if isClosed(d.done) {
-			return nil
+			return d.removed()
 		}
 		if attempts > before {
 			return fault.At("delete", err)
@@ -239,4 +239,15 @@ func (d *desktop) awaitRemoval(ctx context.Context, before int) error {
 			return fault.At("delete", ctx.Err())
 		}
 	}
+}
+
+// removed says, once the actor has ended, whether it removed the desktop or was
+// stopped before.
+func (d *desktop) removed() error {
+	if _, err := d.host.find(d.project, d.id); err != nil {
+		return nil //nolint:nilerr // what cannot be found is gone
+	}
+	e := api.Errorf(api.CodeGuestUnavail, "the host is stopping; desktop %s is removed when it starts again", d.id)
+	e.Stage = "delete"
+	return e
 }

@@ -78,6 +78,8 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 // ends. Machines go on without it. It returns when all that it started has
 // ended; it is called once.
 func (h *Host) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	h.mu.Lock()
 	if h.running != nil {
 		h.mu.Unlock()
@@ -93,6 +95,7 @@ func (h *Host) Run(ctx context.Context) error {
 	h.mu.Lock()
 	h.running = stopped
 	h.mu.Unlock()
+	cancel() // when recover has failed there may be actors
 	h.actors.Wait()
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/deskfork/deskfork/internal/host/boot"
 	"github.com/deskfork/deskfork/internal/host/event"
@@ -17,7 +18,10 @@ import (
 // is adopted, a row alone has failed, a machine alone is destroyed.
 func (h *Host) recover(ctx context.Context) error {
 	machines, err := h.cfg.Provider.Recover(ctx)
-	if err != nil {
+	if errors.Is(err, vm.ErrLeftover) {
+		// One machine that cannot be ended must not keep the others from their users.
+		h.cfg.Logger.Error("something of a machine is left; the next start tries again", "err", err)
+	} else if err != nil {
 		return fmt.Errorf("find running machines: %w", err)
 	}
 	rows, err := h.store.Desktops(ctx)
@@ -35,20 +39,27 @@ func (h *Host) recover(ctx context.Context) error {
 		}
 		delete(found, inc)
 	}
-	var errs []error
-	for inc, m := range found {
-		h.cfg.Logger.Warn("machine without a desktop destroyed", "incarnation", inc)
-		dctx, cancel := context.WithTimeout(ctx, destroyLimit)
-		if err := m.Destroy(dctx); err != nil {
-			errs = append(errs, err)
-		}
-		cancel()
-	}
-	if err := errors.Join(errs...); err != nil {
-		// The provider's journal still has them: the next start tries again.
-		h.cfg.Logger.Error("machine without a desktop not destroyed", "err", err)
-	}
+	h.destroyStrays(ctx, found)
 	return nil
+}
+
+// destroyStrays destroys machines without a desktop, side by side.
+func (h *Host) destroyStrays(ctx context.Context, strays map[vm.Incarnation]vm.Machine) {
+	var wait sync.WaitGroup
+	for inc, m := range strays {
+		wait.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, destroyLimit)
+			defer cancel()
+			log := h.cfg.Logger.With("incarnation", inc)
+			if err := m.Destroy(ctx); err != nil {
+				// The provider's journal still has it: the next start tries again.
+				log.Error("machine without a desktop not destroyed", "err", err)
+				return
+			}
+			log.Warn("machine without a desktop destroyed")
+		})
+	}
+	wait.Wait()
 }
 
 // adopt takes up a desktop of an earlier run; m is nil when its machine is gone.

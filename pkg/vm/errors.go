@@ -15,6 +15,7 @@ var (
 	ErrNoSpace       = errors.New("no space left")
 	ErrInvalid       = errors.New("invalid machine spec")
 	ErrNoNetwork     = errors.New("machine has no network")
+	ErrLeftover      = errors.New("something of a machine is left")
 )
 
 // ExitError says how a hypervisor process ended on its own.

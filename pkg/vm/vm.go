@@ -142,7 +142,8 @@ type Provider interface {
 	Create(ctx context.Context, spec Spec) (Machine, error)
 	// Recover is called once, before Create: it proves the identity of every
 	// machine in the journal, adopts those that run and removes what is left
-	// of the others. It returns the adopted ones.
+	// of the others. It returns the adopted ones, beside ErrLeftover when
+	// something could not be removed; with any other error it found nothing out.
 	Recover(ctx context.Context) ([]Machine, error)
 	// Capabilities probes once and then answers from memory.
 	Capabilities(ctx context.Context) (Capabilities, error)

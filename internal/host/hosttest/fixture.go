@@ -95,13 +95,19 @@ func (f *Fixture) Stop() {
 	if f.stop == nil {
 		return
 	}
-	f.stop()
-	f.wait.Wait()
+	f.StopRun()
+	f.WaitRun()
 	f.stop = nil
 	if err := f.Host.Close(); err != nil {
 		f.tb.Errorf("close host: %v", err)
 	}
 }
+
+// StopRun asks the host's Run to end and returns at once.
+func (f *Fixture) StopRun() { f.stop() }
+
+// WaitRun returns when the host's Run has ended.
+func (f *Fixture) WaitRun() { f.wait.Wait() }
 
 // open joins a machine in memory to the real client of guests.
 func (f *Fixture) open(cfg host.OpenConfig) (*live.Desktop, error) {

@@ -20,8 +20,8 @@ import (
 const adoptTimeout = 3 * time.Second
 
 // Recover implements vm.Provider. Machines are looked at side by side, so that
-// a stuck one delays the others by adoptTimeout at most. An error says what
-// could not be removed; the machines returned beside it are adopted.
+// a stuck one delays the others by adoptTimeout at most, or by removeTimeout when
+// it has to go.
 func (p *Provider) Recover(ctx context.Context) ([]vm.Machine, error) {
 	if err := p.own(); err != nil {
 		return nil, err
@@ -54,7 +54,10 @@ func (p *Provider) Recover(ctx context.Context) ([]vm.Machine, error) {
 	}
 	wg.Wait()
 	errs = append(errs, p.removeStrays(ctx, kept))
-	return adopted, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return adopted, fmt.Errorf("%w: %w", vm.ErrLeftover, err)
+	}
+	return adopted, nil
 }
 
 // scan lists the incarnations on disk, without those that we run already.
