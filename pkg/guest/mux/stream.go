@@ -37,8 +37,8 @@ type Stream struct {
 	credit   int64 // bytes that may be sent now
 	inflight int64 // bytes sent, not yet known to be read
 	onAck    func()
-	rlimit   time.Time // read deadline
-	wlimit   time.Time
+	rlimit   deadline // of reads
+	wlimit   deadline // of writes
 }
 
 func newStream(s *Session, id uint64) *Stream {
@@ -134,7 +134,7 @@ func (st *Stream) Read(p []byte) (int, error) {
 			st.mu.Unlock()
 			return 0, err
 		}
-		if expired(st.rlimit) {
+		if st.rlimit.expired() {
 			st.mu.Unlock()
 			return 0, os.ErrDeadlineExceeded
 		}
@@ -185,7 +185,7 @@ func (st *Stream) reserve(want int) (int, error) {
 		switch {
 		case st.outDone != nil:
 			return 0, st.outDone
-		case expired(st.wlimit):
+		case st.wlimit.expired():
 			return 0, os.ErrDeadlineExceeded
 		case st.credit > 0:
 			n := min(want, chunk, int(st.credit))
@@ -304,21 +304,31 @@ func (st *Stream) SetReadDeadline(t time.Time) error { st.limit(&st.rlimit, t); 
 // SetWriteDeadline makes writes fail with os.ErrDeadlineExceeded from t on.
 func (st *Stream) SetWriteDeadline(t time.Time) error { st.limit(&st.wlimit, t); return nil }
 
-func (st *Stream) limit(at *time.Time, t time.Time) {
+func (st *Stream) limit(d *deadline, t time.Time) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	*at = t
-	st.cond.Broadcast()
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+	*d = deadline{at: t}
 	if !t.IsZero() {
-		time.AfterFunc(time.Until(t), func() {
+		d.timer = time.AfterFunc(time.Until(t), func() {
 			st.mu.Lock() // a waiter between its check and its wait would miss it
 			defer st.mu.Unlock()
 			st.cond.Broadcast()
 		})
 	}
+	st.cond.Broadcast()
 }
 
-func expired(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
+// deadline is one limit of a stream, with what wakes its waiters; guarded by the
+// stream's mu.
+type deadline struct {
+	at    time.Time // zero: none
+	timer *time.Timer
+}
+
+func (d deadline) expired() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
 var _ io.ReadWriteCloser = (*Stream)(nil)
 
