@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
-	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 )
 
 func BenchmarkWrite(b *testing.B) {

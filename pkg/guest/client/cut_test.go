@@ -13,9 +13,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
-	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 )
 
 // breaking is a connection that dies after a number of bytes, read or written.

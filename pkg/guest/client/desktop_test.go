@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
-	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 )
 
 // ready waits for the fake's helper.

@@ -18,9 +18,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
-	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 )
 
 func write(t *testing.T, name, content string) {

@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/internal/guestd/guesttest"
+	"github.com/deskfork/deskfork/pkg/guest"
 )
 
 func TestTarRoundTrip(t *testing.T) {
