@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -46,9 +48,26 @@ func until(t *testing.T, d time.Duration, what string, check func(ctx context.Co
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
+			picture(t)
 			t.Fatalf("%s within %s: %v", what, d, last)
 		}
 	}
+}
+
+// picture keeps what the screen shows beside a failure (go test -artifacts).
+func picture(t *testing.T) {
+	t.Helper()
+	s, err := desk.Screenshot(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Logf("no picture of the failure: %v", err)
+		return
+	}
+	file := filepath.Join(t.ArtifactDir(), "screen.png")
+	if err := os.WriteFile(file, s.Data, 0o600); err != nil {
+		t.Log(err)
+		return
+	}
+	t.Logf("the screen is in %s", file)
 }
 
 // sh runs a shell command in the guest and returns its standard output.
