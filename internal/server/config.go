@@ -49,6 +49,11 @@ type Limits struct {
 	Queue    int           // short calls that wait. Default 512
 	Wait     time.Duration // how long one waits at most. Default 10 s
 	Streams  int           // streams, waits and programs at once. Default 1024
+	// Share is the part of Requests and of Streams that one desktop may hold: one
+	// divided by it. Default 4.
+	Share int
+	// Call is how long a short call may take once it is served. Default 60 s.
+	Call time.Duration
 	// BodyIdle is how long a part of a body may take to come. Default 60 s.
 	BodyIdle time.Duration
 	// AnswerIdle is how long a client may take to read a part of an answer.
@@ -73,6 +78,8 @@ func (l *Limits) setDefaults() {
 	def(&l.Requests, 128)
 	def(&l.Queue, 512)
 	def(&l.Streams, 1024)
+	def(&l.Share, 4)
+	pause(&l.Call, time.Minute)
 	pause(&l.Wait, 10*time.Second)
 	pause(&l.BodyIdle, time.Minute)
 	pause(&l.AnswerIdle, time.Minute)

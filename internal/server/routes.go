@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -74,15 +75,13 @@ func (s *Server) handle(pattern string, g rule, h http.HandlerFunc) {
 			gate.Problem(w, r, err)
 			return
 		}
-		if lim := s.limiter(g.class); lim != nil {
-			leave, err := lim.Enter(r.Context())
-			if err != nil {
-				s.host.Metrics().Refused()
-				gate.Problem(w, r, err)
-				return
-			}
-			defer leave()
+		r, leave, err := s.lane(g.class).enter(r)
+		if err != nil {
+			s.host.Metrics().Refused()
+			gate.Problem(w, r, err)
+			return
 		}
+		defer leave()
 		total := shortBody
 		if g.body == unlimited {
 			total = 0
@@ -92,7 +91,22 @@ func (s *Server) handle(pattern string, g rule, h http.HandlerFunc) {
 	})
 }
 
-func (s *Server) limiter(c class) *gate.Limiter {
+// lane is what the calls of a class share.
+type lane struct {
+	all  *gate.Limiter // nil: without limits
+	each *gate.Shares  // of each desktop or ticket
+	call time.Duration // limit of one call; 0: none
+}
+
+func newLane(l Limits, size int, call time.Duration) lane {
+	part := max(size/l.Share, 1)
+	return lane{
+		all: gate.NewLimiter(size, l.Queue, l.Wait), call: call,
+		each: gate.NewShares(func() *gate.Limiter { return gate.NewLimiter(part, l.Queue, l.Wait) }),
+	}
+}
+
+func (s *Server) lane(c class) lane {
 	switch c {
 	case short:
 		return s.short
@@ -100,7 +114,36 @@ func (s *Server) limiter(c class) *gate.Limiter {
 		return s.long
 	case free:
 	}
-	return nil
+	return lane{}
+}
+
+// enter waits for room; r comes back with the call's deadline.
+func (l lane) enter(r *http.Request) (_ *http.Request, leave func(), err error) {
+	if l.all == nil {
+		return r, func() {}, nil
+	}
+	ctx := r.Context()
+	mine := func() {}
+	if key := cmp.Or(r.PathValue("desktop"), r.PathValue("ticket")); key != "" {
+		if mine, err = l.each.Enter(ctx, project(ctx)+"\n"+key); err != nil {
+			return r, nil, err
+		}
+	}
+	out, err := l.all.Enter(ctx)
+	if err != nil {
+		mine()
+		return r, nil, err
+	}
+	cancel := func() {}
+	if l.call > 0 {
+		ctx, cancel = context.WithTimeoutCause(ctx, l.call, api.Errorf(api.CodeDeadline, "not answered within %s", l.call))
+		r = r.WithContext(ctx)
+	}
+	return r, func() {
+		cancel()
+		out()
+		mine()
+	}, nil
 }
 
 // admit finds who calls and whether they may.

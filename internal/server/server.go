@@ -25,8 +25,8 @@ type Server struct {
 	log    *slog.Logger
 	limits Limits
 	names  gate.Names
-	short  *gate.Limiter
-	long   *gate.Limiter
+	short  lane
+	long   lane
 
 	mux    *http.ServeMux
 	routes []Route
@@ -51,9 +51,8 @@ func New(cfg Config) (*Server, error) {
 	l := cfg.Limits
 	s := &Server{
 		host: cfg.Host, cfg: cfg, log: cfg.Logger, limits: l, names: cfg.names(),
-		short: gate.NewLimiter(l.Requests, l.Queue, l.Wait),
-		long:  gate.NewLimiter(l.Streams, l.Queue, l.Wait),
-		mux:   http.NewServeMux(),
+		short: newLane(l, l.Requests, l.Call), long: newLane(l, l.Streams, 0),
+		mux: http.NewServeMux(),
 	}
 	s.register()
 	s.root = &gate.Access{

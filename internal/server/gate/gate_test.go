@@ -53,6 +53,33 @@ func TestLimiter(t *testing.T) {
 	})
 }
 
+func TestShares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		s := gate.NewShares(func() *gate.Limiter {
+			made++
+			return gate.NewLimiter(1, 1, time.Minute)
+		})
+		leave, err := s.Enter(t.Context(), "stuck")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Enter(t.Context(), "stuck"); !errors.Is(err, &api.Error{Code: api.CodeRateLimited}) {
+			t.Errorf("a full share answers %v", err)
+		}
+		other, err := s.Enter(t.Context(), "other")
+		if err != nil {
+			t.Fatalf("another share answers %v", err)
+		}
+		other()
+		leave()
+		if leave, err = s.Enter(t.Context(), "stuck"); err != nil || made != 3 {
+			t.Errorf("a share that was left answers %v; %d were made", err, made)
+		}
+		leave()
+	})
+}
+
 func TestBody(t *testing.T) {
 	tests := []struct {
 		size, limit int64
