@@ -17,5 +17,7 @@ bin/vmhost --data-dir "$TESTDATA" image build images/debian-xfce
 step "integration tests of single packages"
 go test -tags integration,robotgo -count=1 -timeout 15m -p 1 ./pkg/... ./internal/... ./cmd/...
 step "end to end, on a real guest"
-DESKFORK_E2E_DATA=$TESTDATA go test -tags integration -count=1 -timeout 40m -v ./test/e2e
+# Pictures of failures stay in artifacts/.
+mkdir -p "$TESTDATA/artifacts"
+DESKFORK_E2E_DATA=$TESTDATA go test -tags integration -count=1 -timeout 40m -v -artifacts -outputdir "$TESTDATA/artifacts" ./test/e2e
 step "done"
