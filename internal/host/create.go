@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,7 +59,7 @@ func (h *Host) create(ctx context.Context, project string, req api.CreateDesktop
 		return api.Desktop{}, err
 	}
 	defer letGo() // the desktop in the host's list holds it from then on
-	shape, ok := vm.ShapeNamed(orDefault(req.Shape, defaultShape))
+	shape, ok := vm.ShapeNamed(cmp.Or(req.Shape, defaultShape))
 	if !ok {
 		return api.Desktop{}, api.Errorf(api.CodeInvalid, "unknown shape %q", req.Shape)
 	}
@@ -69,7 +70,7 @@ func (h *Host) create(ctx context.Context, project string, req api.CreateDesktop
 	if err != nil {
 		return api.Desktop{}, fault.At(string(api.StageAdmission), err)
 	}
-	row := store.Desktop{Desktop: view, LinkToken: token.New(), GuestUser: orDefault(img.User, defaultUser)}
+	row := store.Desktop{Desktop: view, LinkToken: token.New(), GuestUser: cmp.Or(img.User, defaultUser)}
 	if err := h.store.Insert(ctx, row, key); err != nil {
 		release()
 		return api.Desktop{}, err
@@ -101,11 +102,11 @@ func (h *Host) newView(project string, req api.CreateDesktop, img Image) api.Des
 		size = defaultWorkspaceMiB
 	}
 	return api.Desktop{
-		ID: id, Name: orDefault(req.Name, id), Project: project,
-		Image: req.Image, ImageDigest: img.Digest, Shape: orDefault(req.Shape, defaultShape),
+		ID: id, Name: cmp.Or(req.Name, id), Project: project,
+		Image: req.Image, ImageDigest: img.Digest, Shape: cmp.Or(req.Shape, defaultShape),
 		Labels: req.Labels, Env: req.Env, Display: display,
-		Keyboard: orDefault(req.Keyboard, orDefault(img.Keyboard, defaultKeyboard)),
-		Network:  orDefault(req.Network, string(vm.NetworkOpen)), WorkspaceMiB: size,
+		Keyboard: cmp.Or(req.Keyboard, cmp.Or(img.Keyboard, defaultKeyboard)),
+		Network:  cmp.Or(req.Network, string(vm.NetworkOpen)), WorkspaceMiB: size,
 		State: api.StateStarting, Incarnation: token.NewID('i'), Created: now, Started: now,
 		Stages: []api.StageTime{{Stage: api.StageAdmission, Reached: now}},
 	}
@@ -184,13 +185,6 @@ func (d *desktop) spec(img Image, shape vm.Shape) (vm.Spec, error) {
 		Width:     v.Display.Width, Height: v.Display.Height,
 		Network: vm.NetworkMode(v.Network), GuestConfig: config,
 	}, nil
-}
-
-func orDefault(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }
 
 // waitLimit is how long a caller of Delete waits when its context says nothing.

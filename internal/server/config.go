@@ -1,12 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host"
@@ -65,25 +67,15 @@ type Limits struct {
 }
 
 func (l *Limits) setDefaults() {
-	def := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	pause := func(v *time.Duration, d time.Duration) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def(&l.Requests, 128)
-	def(&l.Queue, 512)
-	def(&l.Streams, 1024)
-	def(&l.Share, 4)
-	pause(&l.Call, time.Minute)
-	pause(&l.Wait, 10*time.Second)
-	pause(&l.BodyIdle, time.Minute)
-	pause(&l.AnswerIdle, time.Minute)
-	pause(&l.Heartbeat, 15*time.Second)
+	l.Requests = cmp.Or(l.Requests, 128)
+	l.Queue = cmp.Or(l.Queue, 512)
+	l.Wait = cmp.Or(l.Wait, 10*time.Second)
+	l.Streams = cmp.Or(l.Streams, 1024)
+	l.Share = cmp.Or(l.Share, 4)
+	l.Call = cmp.Or(l.Call, time.Minute)
+	l.BodyIdle = cmp.Or(l.BodyIdle, time.Minute)
+	l.AnswerIdle = cmp.Or(l.AnswerIdle, time.Minute)
+	l.Heartbeat = cmp.Or(l.Heartbeat, 15*time.Second)
 }
 
 func (c *Config) validate() error {
@@ -107,7 +99,7 @@ func (c *Config) names() gate.Names {
 	n := gate.Names{}
 	add := func(host string) {
 		if host != "" {
-			n.Allowed = append(n.Allowed, lower(host))
+			n.Allowed = append(n.Allowed, strings.ToLower(host))
 		}
 	}
 	if bound, _, err := net.SplitHostPort(c.Address); err == nil {
@@ -120,7 +112,7 @@ func (c *Config) names() gate.Names {
 	}
 	if u := c.ExternalURL; u != nil {
 		add(u.Hostname())
-		n.Origins = append(n.Origins, lower(u.Scheme+"://"+u.Host))
+		n.Origins = append(n.Origins, strings.ToLower(u.Scheme+"://"+u.Host))
 	}
 	return n
 }

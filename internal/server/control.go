@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -91,7 +92,7 @@ func (s *Server) registerControl() {
 
 func (s *Server) input(ctx context.Context, in *inputIn) (*reply[api.InputReply], error) {
 	lease := in.InLease
-	lease.Holder = orText(in.Body.Holder, lease.Holder)
+	lease.Holder = cmp.Or(in.Body.Holder, lease.Holder)
 	if in.Body.Epoch != 0 {
 		lease.Epoch = in.Body.Epoch
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -100,7 +101,7 @@ func (s *Server) createDesktop(ctx context.Context, in *createIn) (*createOut, e
 		if v, err = s.waitStage(ctx, v.ID, in.Wait, in.Timeout); err != nil {
 			// The desktop is there: say which one failed to come up.
 			e := *fault.From(err)
-			e.Hint = orText(e.Hint, "the desktop is "+v.ID)
+			e.Hint = cmp.Or(e.Hint, "the desktop is "+v.ID)
 			return nil, &e
 		}
 	}
@@ -132,13 +133,6 @@ func parseWait(text string, def time.Duration) (time.Duration, error) {
 		return 0, e
 	}
 	return d, nil
-}
-
-func orText(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }
 
 type displayIn struct {

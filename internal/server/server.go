@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -146,7 +147,7 @@ var humaErrors = sync.OnceFunc(func() { huma.NewError = newProblem })
 // newAPI makes huma's side of the mux.
 func (s *Server) newAPI() huma.API {
 	humaErrors()
-	cfg := huma.DefaultConfig("Deskfork", orDevel(s.cfg.Version))
+	cfg := huma.DefaultConfig("Deskfork", cmp.Or(s.cfg.Version, "devel"))
 	cfg.Info.Description = "Whole desktops for computer-use agents: create, run programs, move files, look, click, type."
 	cfg.DocsPath, cfg.SchemasPath, cfg.CreateHooks = "", "", nil
 	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
@@ -155,12 +156,3 @@ func (s *Server) newAPI() huma.API {
 	cfg.Security = []map[string][]string{{"token": {}}}
 	return humago.New(&muxAdapter{s: s}, cfg)
 }
-
-func orDevel(v string) string {
-	if v == "" {
-		return "devel"
-	}
-	return v
-}
-
-func lower(s string) string { return strings.ToLower(s) }

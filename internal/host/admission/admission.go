@@ -8,6 +8,7 @@
 package admission
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -61,17 +62,11 @@ func New(cfg Config) (*Ledger, error) {
 	if cfg.Usage == nil {
 		return nil, errors.New("admission needs a way to see the host's usage")
 	}
-	setDefault(&cfg.OverheadMiB, 256)
-	setDefault(&cfg.MemoryFloorMiB, 512)
-	setDefault(&cfg.DiskFloorMiB, 2048)
-	setDefault(&cfg.BootDiskMiB, 512)
+	cfg.OverheadMiB = cmp.Or(cfg.OverheadMiB, 256)
+	cfg.MemoryFloorMiB = cmp.Or(cfg.MemoryFloorMiB, 512)
+	cfg.DiskFloorMiB = cmp.Or(cfg.DiskFloorMiB, 2048)
+	cfg.BootDiskMiB = cmp.Or(cfg.BootDiskMiB, 512)
 	return &Ledger{cfg: cfg}, nil
-}
-
-func setDefault(v *int64, def int64) {
-	if *v == 0 {
-		*v = def
-	}
 }
 
 // Reserve admits a desktop or refuses with ErrNoCapacity. The reservation holds

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func (a Drag) act(ctx context.Context, in *Injector) (Result, error) {
 			if err := pause(ctx, in.cfg.Press); err != nil {
 				return err
 			}
-			if err := in.along(ctx, path, orDefault(a.Duration, 300*time.Millisecond)); err != nil {
+			if err := in.along(ctx, path, cmp.Or(a.Duration, 300*time.Millisecond)); err != nil {
 				return err
 			}
 			if r, err = in.moveTo(ctx, At(end.X, end.Y)); err != nil {

@@ -6,6 +6,7 @@
 package inject
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,23 +55,15 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Rate < 0 || c.Settle < 0 || c.Press < 0 || c.Between < 0 || c.ReadBack < 0 || c.PasteAbove < 0 {
 		return c, errors.New("configure injector: rates and durations must not be negative")
 	}
-	c.Rate = orDefault(c.Rate, 30)
-	c.Settle = orDefault(c.Settle, 15*time.Millisecond)
-	c.Press = orDefault(c.Press, 40*time.Millisecond)
-	c.Between = orDefault(c.Between, 60*time.Millisecond)
-	c.ReadBack = orDefault(c.ReadBack, 200*time.Millisecond)
-	c.Confirm = orDefault(c.Confirm, 200*time.Millisecond)
-	c.PasteAbove = orDefault(c.PasteAbove, 200)
-	c.PasteChord = orDefault(c.PasteChord, "shift+Insert")
+	c.Rate = cmp.Or(c.Rate, 30)
+	c.Settle = cmp.Or(c.Settle, 15*time.Millisecond)
+	c.Press = cmp.Or(c.Press, 40*time.Millisecond)
+	c.Between = cmp.Or(c.Between, 60*time.Millisecond)
+	c.ReadBack = cmp.Or(c.ReadBack, 200*time.Millisecond)
+	c.Confirm = cmp.Or(c.Confirm, 200*time.Millisecond)
+	c.PasteAbove = cmp.Or(c.PasteAbove, 200)
+	c.PasteChord = cmp.Or(c.PasteChord, "shift+Insert")
 	return c, nil
-}
-
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // Result says how far an action's success is proven.

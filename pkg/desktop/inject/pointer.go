@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,7 +170,7 @@ func near(d image.Point) bool { return max(d.X, -d.X) <= 2 && max(d.Y, -d.Y) <= 
 
 // button presses or releases one button where the pointer is.
 func (in *Injector) button(ctx context.Context, b desktop.Button, down bool) error {
-	b = orDefault(b, desktop.ButtonLeft)
+	b = cmp.Or(b, desktop.ButtonLeft)
 	if bits.OnesCount16(uint16(b)) != 1 || b > desktop.ButtonForward {
 		return fmt.Errorf("press button %#x: name one button", uint16(b))
 	}

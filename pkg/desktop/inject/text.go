@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (in *Injector) typeByHelper(ctx context.Context, a Text, text string) (Resu
 	if utf8.RuneCountInString(text) > in.cfg.PasteAbove {
 		saved, err := in.cfg.Helper.Clipboard(ctx)
 		if err == nil {
-			return Result{How: "pasted"}, in.paste(ctx, text, orDefault(a.Paste, in.cfg.PasteChord), saved)
+			return Result{How: "pasted"}, in.paste(ctx, text, cmp.Or(a.Paste, in.cfg.PasteChord), saved)
 		}
 		if errors.Is(err, desktop.ErrNoDisplay) || ctx.Err() != nil {
 			return Result{}, fmt.Errorf("read clipboard: %w", err)

@@ -1,6 +1,7 @@
 package rfb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,22 +45,14 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Idle < 0 || c.MaxAge < 0 || c.Timeout < 0 || c.MaxPixels < 0 {
 		return c, errors.New("configure rfb client: durations and sizes must not be negative")
 	}
-	c.Idle = orDefault(c.Idle, 10*time.Second)
-	c.MaxAge = orDefault(c.MaxAge, 50*time.Millisecond)
-	c.Timeout = orDefault(c.Timeout, 10*time.Second)
-	c.MaxPixels = orDefault(c.MaxPixels, 7680*4320)
+	c.Idle = cmp.Or(c.Idle, 10*time.Second)
+	c.MaxAge = cmp.Or(c.MaxAge, 50*time.Millisecond)
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
+	c.MaxPixels = cmp.Or(c.MaxPixels, 7680*4320)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, nil
-}
-
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // Client is a screen, a pointer and a keyboard over RFB. It connects while

@@ -1,6 +1,7 @@
 package vmnet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,11 +84,11 @@ func (c Config) withDefaults() (Config, error) {
 	check(c.Mode == vm.NetworkOpen || c.Mode == vm.NetworkNone, "network mode %q: want open or none", c.Mode)
 	check(c.MTU == 0 || c.MTU >= minMTU && c.MTU <= DefaultMTU, "mtu %d: want %d to %d", c.MTU, minMTU, DefaultMTU)
 	check(c.MaxTCP >= 0 && c.MaxUDP >= 0 && c.UDPIdle >= 0, "limits must not be negative")
-	c.MTU = orDefault(c.MTU, DefaultMTU)
-	c.MaxTCP = orDefault(c.MaxTCP, DefaultMaxTCP)
-	c.MaxUDP = orDefault(c.MaxUDP, DefaultMaxUDP)
-	c.UDPIdle = orDefault(c.UDPIdle, DefaultUDPIdle)
-	c.Logger = orDefault(c.Logger, slog.New(slog.DiscardHandler))
+	c.MTU = cmp.Or(c.MTU, DefaultMTU)
+	c.MaxTCP = cmp.Or(c.MaxTCP, DefaultMaxTCP)
+	c.MaxUDP = cmp.Or(c.MaxUDP, DefaultMaxUDP)
+	c.UDPIdle = cmp.Or(c.UDPIdle, DefaultUDPIdle)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Dialer == nil {
 		d, err := policy.New(policy.Config{})
 		if err != nil {
@@ -96,12 +97,4 @@ func (c Config) withDefaults() (Config, error) {
 		c.Dialer = d
 	}
 	return c, errors.Join(errs...)
-}
-
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
