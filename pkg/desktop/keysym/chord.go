@@ -103,8 +103,3 @@ func holds(keys []desktop.Key, sym desktop.Keysym) bool {
 	}
 	return false
 }
-
-// Modifier tells whether a key only changes what other keys do.
-func Modifier(k desktop.Key) bool {
-	return (k.Sym >= ShiftL && k.Sym <= HyperR) || k.Sym == ISOLevel3Shift || k.Sym == NumLock || k.Sym == ScrollLock
-}
