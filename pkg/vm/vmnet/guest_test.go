@@ -253,3 +253,24 @@ func (g *fakeGuest) reset() {
 
 // reader makes a payload of b.
 func reader(b []byte) *bytes.Reader { return bytes.NewReader(b) }
+
+// echoPackets sends back what comes to pc, which it closes with the test.
+func echoPackets(t *testing.T, pc net.PacketConn) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 1<<16)
+		for {
+			n, from, err := pc.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			_, _ = pc.WriteTo(buf[:n], from)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = pc.Close()
+		<-done
+	})
+}

@@ -109,22 +109,7 @@ func serveEverywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buf := make([]byte, 1<<16)
-		for {
-			n, from, err := pc.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			_, _ = pc.WriteTo(buf[:n], from)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = pc.Close()
-		<-done
-	})
+	echoPackets(t, pc)
 }
 
 // hostTries is a host with services of its own and a guest that looks around.

@@ -197,22 +197,7 @@ func TestUDPEgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		buf := make([]byte, 1<<16)
-		for {
-			n, from, err := pc.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			_, _ = pc.WriteTo(buf[:n], from)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = pc.Close()
-		<-done
-	})
+	echoPackets(t, pc)
 	w := newWire(t)
 	open(t, w, func(c *vmnet.Config) {
 		c.Dialer = world(t, map[string]string{"udp 203.0.113.1:443": pc.LocalAddr().String()})
