@@ -81,9 +81,9 @@ func (h *Host) adopt(ctx context.Context, row store.Desktop, m vm.Machine) error
 		if row.State == api.StateReady {
 			lost.Stage = "run"
 		}
-		return h.spawn(d, func(context.Context) error { return lost })
+		return h.spawn(d, func(context.Context) error { return lost }) //nolint:contextcheck // an actor lives under the host's own context
 	default:
-		return h.spawn(d, func(context.Context) error { return nil })
+		return h.spawn(d, func(context.Context) error { return nil }) //nolint:contextcheck // an actor lives under the host's own context
 	}
 }
 

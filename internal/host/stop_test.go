@@ -63,7 +63,11 @@ func TestStartDespiteLeftovers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer h.Close()
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := h.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "another daemon") {
 		t.Errorf("a host that finds nothing out runs: %v", err)
 	}

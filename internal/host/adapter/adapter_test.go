@@ -75,6 +75,9 @@ func newStack(t *testing.T) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := h.Wait(t.Context(), "p", "one", api.StageMachine); err != nil { // the screen is the machine's
+		t.Fatal(err)
+	}
 	s.refresh(t)
 	return s
 }

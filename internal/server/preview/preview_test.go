@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -23,9 +24,7 @@ func ask(t *testing.T, header, answer http.Header) (saw, got http.Header) {
 	t.Helper()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		saw = r.Header.Clone()
-		for name, values := range answer {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), answer)
 	}))
 	defer app.Close()
 	h := preview.New(func(ctx context.Context, _ ticket.Grant) (net.Conn, error) {
@@ -33,9 +32,7 @@ func ask(t *testing.T, header, answer http.Header) (saw, got http.Header) {
 	}, slog.New(slog.DiscardHandler))
 	r := httptest.NewRequest(http.MethodGet, "/preview/T/page", nil)
 	r.SetPathValue("ticket", "T")
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r.WithContext(preview.With(r.Context(), ticket.Grant{Desktop: "d1", Port: 80})))
 	res := w.Result()
