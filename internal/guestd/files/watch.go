@@ -33,7 +33,7 @@ func (s *Service) watch(ctx context.Context, c *mux.Call, p guest.WatchParams) (
 		return nil, fmt.Errorf("watch %s: %w", path, err)
 	}
 	defer func() { _ = fw.Close() }() // it holds nothing to lose
-	w := &watcher{fw: fw, u: u, top: path, recursive: p.Recursive, enc: json.NewEncoder(c.Streams[0])}
+	w := &watcher{fw: fw, u: u, top: path, recursive: p.Recursive, most: maxWatched, enc: json.NewEncoder(c.Streams[0])}
 	if err := w.add(path, false); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,8 @@ type watcher struct {
 	u         account.User
 	top       string
 	recursive bool
-	watched   int
+	most      int // directories at one time
+	watched   int // at least as many as there are; removed ones are counted out when it matters
 	enc       *json.Encoder
 }
 
@@ -142,8 +143,11 @@ func (w *watcher) add(path string, appeared bool) error {
 }
 
 func (w *watcher) addDir(path string) error {
-	if w.watched >= maxWatched {
-		return &guest.Error{Code: guest.CodeBusy, Message: fmt.Sprintf("%s has more than %d directories; watch a part of it", w.top, maxWatched)}
+	if w.watched >= w.most {
+		w.watched = len(w.fw.WatchList())
+	}
+	if w.watched >= w.most {
+		return &guest.Error{Code: guest.CodeBusy, Message: fmt.Sprintf("%s has more than %d directories; watch a part of it", w.top, w.most)}
 	}
 	if err := w.fw.Add(path); err != nil {
 		return &os.PathError{Op: "watch", Path: path, Err: err}
