@@ -75,7 +75,7 @@ func (s *Server) handle(pattern string, g rule, h http.HandlerFunc) {
 			gate.Problem(w, r, err)
 			return
 		}
-		r, leave, err := s.lane(g.class).enter(r)
+		r, leave, err := s.lane(g.class).Enter(r, about(r, st))
 		if err != nil {
 			s.host.Metrics().Refused()
 			gate.Problem(w, r, err)
@@ -91,22 +91,8 @@ func (s *Server) handle(pattern string, g rule, h http.HandlerFunc) {
 	})
 }
 
-// lane is what the calls of a class share.
-type lane struct {
-	all  *gate.Limiter // nil: without limits
-	each *gate.Shares  // of each desktop or ticket
-	call time.Duration // limit of one call; 0: none
-}
-
-func newLane(l Limits, size int, call time.Duration) lane {
-	part := max(size/l.Share, 1)
-	return lane{
-		all: gate.NewLimiter(size, l.Queue, l.Wait), call: call,
-		each: gate.NewShares(func() *gate.Limiter { return gate.NewLimiter(part, l.Queue, l.Wait) }),
-	}
-}
-
-func (s *Server) lane(c class) lane {
+// lane is what the calls of a class share; nil: they are not limited.
+func (s *Server) lane(c class) *gate.Lane {
 	switch c {
 	case short:
 		return s.short
@@ -114,36 +100,17 @@ func (s *Server) lane(c class) lane {
 		return s.long
 	case free:
 	}
-	return lane{}
+	return nil
 }
 
-// enter waits for room; r comes back with the call's deadline.
-func (l lane) enter(r *http.Request) (_ *http.Request, leave func(), err error) {
-	if l.all == nil {
-		return r, func() {}, nil
+// about is the desktop that a request concerns, by whatever name; empty when it
+// concerns none.
+func about(r *http.Request, st *gate.State) string {
+	name := cmp.Or(r.PathValue("desktop"), r.PathValue("ticket"))
+	if name == "" {
+		return ""
 	}
-	ctx := r.Context()
-	mine := func() {}
-	if key := cmp.Or(r.PathValue("desktop"), r.PathValue("ticket")); key != "" {
-		if mine, err = l.each.Enter(ctx, project(ctx)+"\n"+key); err != nil {
-			return r, nil, err
-		}
-	}
-	out, err := l.all.Enter(ctx)
-	if err != nil {
-		mine()
-		return r, nil, err
-	}
-	cancel := func() {}
-	if l.call > 0 {
-		ctx, cancel = context.WithTimeoutCause(ctx, l.call, api.Errorf(api.CodeDeadline, "not answered within %s", l.call))
-		r = r.WithContext(ctx)
-	}
-	return r, func() {
-		cancel()
-		out()
-		mine()
-	}, nil
+	return st.Principal.Project + "\n" + name
 }
 
 // admit finds who calls and whether they may.

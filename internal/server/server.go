@@ -26,8 +26,8 @@ type Server struct {
 	log    *slog.Logger
 	limits Limits
 	names  gate.Names
-	short  lane
-	long   lane
+	short  *gate.Lane
+	long   *gate.Lane
 
 	mux    *http.ServeMux
 	routes []Route
@@ -52,8 +52,9 @@ func New(cfg Config) (*Server, error) {
 	l := cfg.Limits
 	s := &Server{
 		host: cfg.Host, cfg: cfg, log: cfg.Logger, limits: l, names: cfg.names(),
-		short: newLane(l, l.Requests, l.Call), long: newLane(l, l.Streams, 0),
-		mux: http.NewServeMux(),
+		short: gate.NewLane(l.Requests, l.Share, l.Queue, l.Wait, l.Call),
+		long:  gate.NewLane(l.Streams, l.Share, l.Queue, l.Wait, 0),
+		mux:   http.NewServeMux(),
 	}
 	s.register()
 	s.root = &gate.Access{

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
@@ -46,54 +45,5 @@ func (l *Limiter) Enter(ctx context.Context) (leave func(), err error) {
 		return nil, api.Errorf(api.CodeRateLimited, "no room within %s: %d requests are being served", l.wait, cap(l.slots))
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	}
-}
-
-// Shares bounds each desktop's part of what is served at once, so that calls that
-// wait for one stuck guest leave room for those to others.
-type Shares struct {
-	each func() *Limiter
-
-	mu sync.Mutex
-	by map[string]*share // guarded by mu; only those in use
-}
-
-type share struct {
-	*Limiter
-
-	users int // inside and waiting; guarded by Shares.mu
-}
-
-// NewShares gives each key a limiter of its own, made by each.
-func NewShares(each func() *Limiter) *Shares {
-	return &Shares{each: each, by: make(map[string]*share)}
-}
-
-// Enter is Limiter.Enter for the limiter of key.
-func (s *Shares) Enter(ctx context.Context, key string) (leave func(), err error) {
-	s.mu.Lock()
-	sh := s.by[key]
-	if sh == nil {
-		sh = &share{Limiter: s.each()}
-		s.by[key] = sh
-	}
-	sh.users++
-	s.mu.Unlock()
-	out, err := sh.Enter(ctx)
-	if err != nil {
-		s.drop(key, sh)
-		return nil, err
-	}
-	return func() {
-		out()
-		s.drop(key, sh)
-	}, nil
-}
-
-func (s *Shares) drop(key string, sh *share) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if sh.users--; sh.users == 0 {
-		delete(s.by, key)
 	}
 }
