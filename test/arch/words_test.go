@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,6 +37,40 @@ func TestDocLinks(t *testing.T) {
 			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to %s, which is not there", file, m[1])
 			}
+		}
+	}
+}
+
+// TestMapIsWhole: docs/ARCHITECTURE.md names every package, and none that is not
+// there.
+func TestMapIsWhole(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "docs/ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := regexp.MustCompile(`\b(?:cmd|internal|pkg|test)/[a-z0-9/]+(?:\{[a-z0-9,]+\})?`)
+	var named []string
+	for _, m := range name.FindAllString(string(text), -1) {
+		stem, list, ok := strings.Cut(strings.TrimSuffix(m, "}"), "{")
+		if !ok {
+			named = append(named, strings.TrimSuffix(stem, "/"))
+			continue
+		}
+		for part := range strings.SplitSeq(list, ",") {
+			named = append(named, stem+part)
+		}
+	}
+	var there []string
+	for _, p := range packages(t) {
+		there = append(there, p.name())
+		if !slices.Contains(named, p.name()) {
+			t.Errorf("docs/ARCHITECTURE.md does not name %s", p.name())
+		}
+	}
+	for _, n := range named {
+		under := func(p string) bool { return p == n || strings.HasPrefix(p, n+"/") }
+		if !slices.ContainsFunc(there, under) {
+			t.Errorf("docs/ARCHITECTURE.md names %s, which is not there", n)
 		}
 	}
 }
