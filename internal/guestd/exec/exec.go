@@ -33,8 +33,9 @@ type Exec struct {
 	tty    *os.File // master side; nil without one
 	done   chan struct{}
 
-	timer *time.Timer
-	pumps []*pump
+	timer   *time.Timer // of the deadline; nil without one
+	awaited *time.Timer // ends the waiting for a first client
+	pumps   []*pump
 
 	mu       sync.Mutex
 	status   guest.ExecStatus
@@ -86,6 +87,7 @@ func (e *Exec) run() {
 	for _, p := range e.pumps {
 		<-p.over
 	}
+	e.awaited.Stop()
 	e.stdin.close()
 	e.mu.Lock()
 	e.status.Running = false
@@ -94,6 +96,12 @@ func (e *Exec) run() {
 	e.mu.Unlock()
 	close(e.done)
 	reading.Wait() // background children may hold the output for long
+}
+
+// expectNobody is called when no client has attached in time.
+func (e *Exec) expectNobody() {
+	e.out.expectNobody()
+	e.err.expectNobody()
 }
 
 // expire is called at the deadline.

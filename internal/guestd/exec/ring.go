@@ -21,6 +21,7 @@ type ring struct {
 	base    int64 // stream offset of store[head]
 	closed  bool  // no more output comes
 	useless bool  // nobody will ever want what comes now
+	fresh   bool  // the first client is still awaited; nothing is dropped meanwhile
 	readers map[*reader]struct{}
 }
 
@@ -33,7 +34,7 @@ type reader struct {
 }
 
 func newRing(keep int) *ring {
-	r := &ring{keep: keep, readers: map[*reader]struct{}{}}
+	r := &ring{keep: keep, fresh: true, readers: map[*reader]struct{}{}}
 	r.cond.L = &r.mu
 	return r
 }
@@ -42,8 +43,9 @@ func (r *ring) lenLocked() int { return len(r.store) - r.head }
 
 func (r *ring) totalLocked() int64 { return r.base + int64(r.lenLocked()) }
 
-// write appends p. While clients are attached it waits for room; a client may
-// lag by what is kept and by one window of bytes on their way to it.
+// write appends p. While clients are attached, or the first one is awaited, it
+// waits for room; a client may lag by what is kept and by one window of bytes on
+// their way to it.
 func (r *ring) write(p []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,6 +73,9 @@ func (r *ring) write(p []byte) {
 func (r *ring) boundsLocked() (limit int, floor int64) {
 	floor = r.totalLocked()
 	if len(r.readers) == 0 {
+		if r.fresh {
+			floor = r.base
+		}
 		return r.keep, floor
 	}
 	for rd := range r.readers {
@@ -115,6 +120,15 @@ func (r *ring) abandon() {
 	r.cond.Broadcast()
 }
 
+// expectNobody ends the waiting for a first client: from now on the oldest bytes make
+// room while nobody is attached.
+func (r *ring) expectNobody() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fresh = false
+	r.cond.Broadcast()
+}
+
 // span returns the offsets of what is kept.
 func (r *ring) span() (kept, total int64) {
 	r.mu.Lock()
@@ -132,6 +146,7 @@ func (r *ring) attach(from int64) *reader {
 	}
 	from = max(from, r.base)
 	rd := &reader{r: r, next: from, safe: from}
+	r.fresh = false
 	r.readers[rd] = struct{}{}
 	return rd
 }

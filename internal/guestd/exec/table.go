@@ -26,6 +26,10 @@ type Config struct {
 	Cgroup string
 	// Shield is lowered around starts; nil: there is none.
 	Shield *account.Shield
+	// FirstClient is how long a program that has filled its ring waits for
+	// somebody to attach before its oldest output makes room; between the start
+	// and the first attach nothing is lost. Default 10 s.
+	FirstClient time.Duration
 	// MaxRunning bounds programs that run at once. Default 2048.
 	MaxRunning int
 	// KeepEnded, KeepFor and KeepBytes bound what is remembered of ended
@@ -62,6 +66,7 @@ func NewTable(cfg Config) *Table {
 	if cfg.Defaults == nil {
 		cfg.Defaults = func() Defaults { return Defaults{} }
 	}
+	cfg.FirstClient = cmp.Or(cfg.FirstClient, 10*time.Second)
 	cfg.MaxRunning = cmp.Or(cfg.MaxRunning, 2048)
 	cfg.KeepEnded = cmp.Or(cfg.KeepEnded, 256)
 	cfg.KeepFor = cmp.Or(cfg.KeepFor, 10*time.Minute)
@@ -155,6 +160,7 @@ func (t *Table) launch(spec guest.ExecSpec) (*Exec, error) {
 		argv = shell(spec.Shell)
 	}
 	e.status = guest.ExecStatus{ID: spec.ID, PID: e.cmd.Process.Pid, Argv: argv, Started: time.Now(), Running: true}
+	e.awaited = time.AfterFunc(t.cfg.FirstClient, e.expectNobody)
 	if spec.Timeout > 0 {
 		e.timer = time.AfterFunc(spec.Timeout, e.expire)
 	}

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -349,6 +351,39 @@ func endBackground(t *testing.T, c *client.Client, pid []byte) {
 	alive, err := c.Exec.Run(soon(t), shell("kill "+strings.TrimSpace(string(pid))), nil)
 	if err != nil || alive.Status.ExitCode != 0 {
 		t.Errorf("the child did not live on: %+v, %v", alive.Status, err)
+	}
+}
+
+// TestNothingIsLostBeforeTheFirstClient: a program that makes much more output
+// than the ring keeps waits for the first client, who sees all of it.
+func TestNothingIsLostBeforeTheFirstClient(t *testing.T) {
+	c := guesttest.Start(t, guesttest.Config{}).Client(t)
+	spec := shell("seq 1 500000")
+	spec.Ring = 64 << 10
+	st, err := c.Exec.Start(soon(t), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for full := false; !full; {
+		now, err := c.Exec.Status(soon(t), st.ID)
+		if err != nil || !now.Running {
+			t.Fatalf("status %+v, %v", now, err)
+		}
+		full = now.Out >= int64(spec.Ring)
+	}
+	a, err := c.Exec.Attach(soon(t), st.ID, client.AttachOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer detach(t, a)
+	sum := 0
+	for lines := bufio.NewScanner(a.Stdout); lines.Scan(); sum++ {
+		if want := strconv.Itoa(sum + 1); lines.Text() != want {
+			t.Fatalf("line %q, want %s", lines.Text(), want)
+		}
+	}
+	if sum != 500000 {
+		t.Errorf("%d lines", sum)
 	}
 }
 
