@@ -160,7 +160,7 @@ func TestHostAndOrigin(t *testing.T) {
 	}
 	t.Run("untrusted proxy", func(t *testing.T) {
 		plain := newDoorOver(t, d.Fixture)
-		if resp := plain.do(t, "GET", "/v1/info", "", "Host", "inner", "X-Forwarded-Host", "localhost"); resp.StatusCode != 403 {
+		if resp := plain.do(t, "GET", "/v1/info", "", "Host", "inner", "X-Forwarded-Host", "localhost"); resp.StatusCode != 403 { //nolint:bodyclose // do closes it at the end of the test
 			t.Errorf("status %d, want 403", resp.StatusCode)
 		}
 	})
@@ -173,7 +173,7 @@ func TestDocument(t *testing.T) {
 		OpenAPI string                                `json:"openapi"`
 		Paths   map[string]map[string]json.RawMessage `json:"paths"`
 	}
-	if err := json.NewDecoder(d.do(t, "GET", "/openapi.json", "").Body).Decode(&doc); err != nil {
+	if err := json.NewDecoder(d.do(t, "GET", "/openapi.json", "").Body).Decode(&doc); err != nil { //nolint:bodyclose // do closes it at the end of the test
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(doc.OpenAPI, "3.1") {
@@ -203,7 +203,7 @@ func TestDocument(t *testing.T) {
 	if routes < 40 {
 		t.Errorf("only %d routes", routes)
 	}
-	if resp := d.do(t, "GET", "/docs", "", "Authorization", ""); resp.StatusCode != http.StatusOK {
+	if resp := d.do(t, "GET", "/docs", "", "Authorization", ""); resp.StatusCode != http.StatusOK { //nolint:bodyclose // do closes it at the end of the test
 		t.Errorf("docs answer %d", resp.StatusCode)
 	}
 }

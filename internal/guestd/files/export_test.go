@@ -21,7 +21,7 @@ func Watch(ctx context.Context, path string, most int, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer fw.Close()
+	defer func() { _ = fw.Close() }() // it holds nothing to lose
 	watch := &watcher{fw: fw, u: u, top: path, recursive: true, most: most, enc: json.NewEncoder(w)}
 	if err := watch.add(path, false); err != nil {
 		return err

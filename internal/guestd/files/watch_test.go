@@ -89,5 +89,7 @@ func TestWatchCountsWhatIsThere(t *testing.T) {
 	if err := seen("none", ""); !errors.Is(err, &guest.Error{Code: guest.CodeBusy}) {
 		t.Errorf("too many directories answer %v", err)
 	}
-	<-ended
+	if err := <-ended; err == nil {
+		t.Error("the watch ended without an error")
+	}
 }
