@@ -14,7 +14,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/deskfork/deskfork/internal/guestd/display" //nolint:depguard // the fake is the real guestd
+	"github.com/deskfork/deskfork/internal/guestd/display"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/deskfork/deskfork/internal/guestd"         //nolint:depguard // the fake is the real guestd
-	"github.com/deskfork/deskfork/internal/guestd/display" //nolint:depguard // see above
-	"github.com/deskfork/deskfork/internal/guestd/exec"    //nolint:depguard // see above
-	"github.com/deskfork/deskfork/internal/guestd/system"  //nolint:depguard // see above
+	"github.com/deskfork/deskfork/internal/guestd"
+	"github.com/deskfork/deskfork/internal/guestd/display"
+	"github.com/deskfork/deskfork/internal/guestd/exec"
+	"github.com/deskfork/deskfork/internal/guestd/system"
 	"github.com/deskfork/deskfork/pkg/guest/client"
 	"github.com/deskfork/deskfork/pkg/guest/mux"
 )

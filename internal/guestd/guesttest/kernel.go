@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/deskfork/deskfork/internal/guestd/system" //nolint:depguard // the fake is the real guestd
+	"github.com/deskfork/deskfork/internal/guestd/system"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,7 +128,10 @@ func provider(ctx context.Context, p vm.Provider) []api.Check {
 		accel = fault(LevelWarning, "accelerator", "tcg: "+orNone(caps.AcceleratorReason),
 			"vCPUs run in software, about eight times slower; deadlines are stretched", "use a host whose /dev/kvm runs a 64-bit guest")
 	}
-	checks = append(checks, accel)
+	// A provider that examines accelerators itself knows more.
+	if !slices.ContainsFunc(caps.Limits, func(p vm.Probe) bool { return p.Name == accel.Name }) {
+		checks = append(checks, accel)
+	}
 	for _, probe := range caps.Limits {
 		c := api.Check{Name: probe.Name, OK: probe.OK, Level: LevelOK, Detail: probe.Detail, Cost: probe.Cost, Fix: probe.Fix}
 		if !probe.OK {

@@ -1,12 +1,10 @@
 package probe
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -19,7 +17,7 @@ const pagemapBytes = 8 // one entry of /proc/PID/pagemap
 
 // Host asks what the host lends to machines.
 func (p Prober) Host() []vm.Probe {
-	return []vm.Probe{p.probeCgroup(), probeMemory(), p.probeMemoryAccess(), p.probeUser()}
+	return []vm.Probe{p.probeCgroup(), p.probeMemoryAccess(), p.probeUser()}
 }
 
 func (p Prober) probeCgroup() vm.Probe {
@@ -32,39 +30,6 @@ func (p Prober) probeCgroup() vm.Probe {
 	}
 	pr.OK = true
 	return pr
-}
-
-// probeMemory wants room for the smallest shape.
-func probeMemory() vm.Probe {
-	pr := vm.Probe{Name: Memory}
-	kib, err := memAvailable("/proc/meminfo")
-	if err != nil {
-		pr.Detail = err.Error()
-		return pr
-	}
-	need := vm.Shapes()[0].MemoryMiB
-	pr.OK = kib>>10 >= int64(need)
-	pr.Detail = fmt.Sprintf("%d MiB available", kib>>10)
-	if !pr.OK {
-		pr.Cost = fmt.Sprintf("not even the smallest machine (%d MiB) fits", need)
-		pr.Fix = "end what uses memory, or add some"
-	}
-	return pr
-}
-
-func memAvailable(path string) (int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, fmt.Errorf("read free memory: %w", err)
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		fields := strings.Fields(s.Text())
-		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
-			return strconv.ParseInt(fields[1], 10, 64)
-		}
-	}
-	return 0, errors.New("read free memory: no MemAvailable line")
 }
 
 // probeMemoryAccess asks whether another process's pages may be told apart and

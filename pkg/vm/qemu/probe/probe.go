@@ -27,7 +27,6 @@ const (
 	Netdev       = "dgram-netdev"
 	Devices      = "devices"
 	Cgroup       = "cgroup-v2"
-	Memory       = "memory"
 	MemoryAccess = "memory-access"
 	User         = "user-drop"
 )
