@@ -50,9 +50,10 @@ type OpenConfig struct {
 	Desktop string
 	Machine vm.Machine
 	// Token authenticates the host to guestd.
-	Token   string
-	Version string // of the host
-	Logger  *slog.Logger
+	Token    string
+	Version  string // of the host
+	Keyboard string // the guest's layout as far as is known; empty: us
+	Logger   *slog.Logger
 }
 
 // Image is what a desktop boots from.

@@ -22,7 +22,10 @@ type openParts struct {
 // open makes the live parts of a machine and keeps its link up until
 // closeParts.
 func (d *desktop) open(ctx context.Context, m vm.Machine) (*openParts, error) {
-	l, err := d.host.cfg.Open(OpenConfig{Desktop: d.id, Machine: m, Token: d.token, Version: d.host.cfg.Version, Logger: d.log})
+	l, err := d.host.cfg.Open(OpenConfig{
+		Desktop: d.id, Machine: m, Token: d.token, Version: d.host.cfg.Version,
+		Keyboard: d.snapshot().Keyboard, Logger: d.log,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reach desktop %s: %w", d.id, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host"
@@ -46,23 +47,27 @@ func Opener(cfg host.OpenConfig) (*live.Desktop, error) {
 		return nil, err
 	}
 	d := Guest(c, display.Touch, display.Run)
-	return d, addDisplay(d, c.Desktop, display, p)
+	keys := layout{Session: d.Session, other: &atomic.Bool{}}
+	keys.other.Store(cfg.Keyboard != "" && cfg.Keyboard != plainLayout)
+	d.Session = keys
+	return d, addDisplay(d, c.Desktop, inject.Config{
+		Source: display, Input: display, Helper: helper{c.Desktop}, Rate: p.keys, ReadBack: p.readBack, Confirm: p.confirm,
+		ByMeaning: keys.other.Load,
+	})
 }
 
 // addDisplay adds picture and input to the parts of a desktop.
-func addDisplay(d *live.Desktop, g *client.Desktop, display *rfb.Client, p pace) error {
-	camera, err := capture.New(capture.Config{Source: display})
+func addDisplay(d *live.Desktop, g *client.Desktop, cfg inject.Config) error {
+	camera, err := capture.New(capture.Config{Source: cfg.Source})
 	if err != nil {
 		return err
 	}
-	hand, err := inject.New(inject.Config{
-		Source: display, Input: display, Helper: helper{g}, Rate: p.keys, ReadBack: p.readBack, Confirm: p.confirm,
-	})
+	hand, err := inject.New(cfg)
 	if err != nil {
 		return fmt.Errorf("prepare input: %w", err)
 	}
-	d.Screen = screen{camera: camera, source: display, pointer: g.Pointer}
-	d.Input = &input{hand: hand, camera: camera, source: display, turn: make(chan struct{}, 1)}
+	d.Screen = screen{camera: camera, source: cfg.Source, pointer: g.Pointer}
+	d.Input = &input{hand: hand, camera: camera, source: cfg.Source, turn: make(chan struct{}, 1)}
 	return nil
 }
 

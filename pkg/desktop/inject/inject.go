@@ -40,6 +40,11 @@ type Config struct {
 	// Confirm is how long to wait for pixels to change after an action that
 	// cannot be read back. Default 200 ms; negative: do not look.
 	Confirm time.Duration
+	// ByMeaning says whether keys are to be pressed by the helper, by what they
+	// mean in the guest's layout: Input presses them by their place on a US
+	// keyboard, where ctrl+z is ctrl+y of a German guest. While the helper has no
+	// display Input presses them all the same. nil: Input presses all it can.
+	ByMeaning func() bool
 	// PasteAbove is the number of characters above which text is pasted.
 	// Default 200.
 	PasteAbove int

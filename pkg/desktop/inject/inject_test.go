@@ -244,3 +244,37 @@ func TestSerialised(t *testing.T) {
 		<-time.After(2 * time.Second)
 	})
 }
+
+// TestKeysByMeaning: where places mean other keys, the helper presses them; a
+// guest without a session gets them by place all the same.
+func TestKeysByMeaning(t *testing.T) {
+	byHelper := lines("helper Control_L down", "helper z down", "helper z up", "helper Control_L up")
+	byPlace := lines("Control_L down", "z down", "z up", "Control_L up")
+	for name, tt := range map[string]struct {
+		other, noSession bool
+		want             string
+	}{
+		"another layout": {other: true, want: byHelper},
+		"the same":       {want: byPlace},
+		"no session":     {other: true, noSession: true, want: byPlace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMachine()
+				m.noSess = tt.noSession
+				in, err := inject.New(inject.Config{
+					Source: m, Input: m, Helper: helper{m}, ByMeaning: func() bool { return tt.other },
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := in.Do(t.Context(), inject.Key{Keys: []string{"ctrl+z"}}); err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tt.want, m.told()); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}

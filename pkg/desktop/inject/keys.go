@@ -177,6 +177,11 @@ func (in *Injector) down(ctx context.Context, k desktop.Key) error {
 		return err
 	}
 	in.nextKey = time.Now().Add(2 * in.half())
+	if in.cfg.Helper != nil && in.cfg.ByMeaning != nil && in.cfg.ByMeaning() {
+		if err := in.downByHelper(ctx, k); !errors.Is(err, desktop.ErrNoDisplay) {
+			return err
+		}
+	}
 	err := in.cfg.Input.Key(ctx, k, true)
 	if err == nil {
 		if !slices.Contains(in.keys, k) {
@@ -187,6 +192,10 @@ func (in *Injector) down(ctx context.Context, k desktop.Key) error {
 	if !errors.Is(err, desktop.ErrUnsupported) || in.cfg.Helper == nil {
 		return fmt.Errorf("press %s: %w", keysym.Name(k.Sym), err)
 	}
+	return in.downByHelper(ctx, k)
+}
+
+func (in *Injector) downByHelper(ctx context.Context, k desktop.Key) error {
 	if err := in.cfg.Helper.Input(ctx, []Event{{Kind: EventKey, Key: k, Down: true}}); err != nil {
 		return fmt.Errorf("press %s by the guest's helper: %w", keysym.Name(k.Sym), err)
 	}
