@@ -342,3 +342,26 @@ func TestClipboard(t *testing.T) {
 		})
 	}
 }
+
+// TestInputKeysInLayouts: a key is what it is called, wherever the layout has
+// it: the keys below lie elsewhere than on a US keyboard, or nowhere.
+func TestInputKeysInLayouts(t *testing.T) {
+	for _, tt := range []struct{ layout, chord, key string }{
+		{"de", "ctrl+z", "z"}, {"fr", "ctrl+a", "a"}, {"ru", "ctrl+s", "s"}, {"de", "ctrl+minus", "minus"},
+	} {
+		t.Run(tt.layout+" "+tt.chord, func(t *testing.T) {
+			setLayout(t, tt.layout)
+			r := record(t)
+			if err := desk.Key(t.Context(), tt.chord); err != nil {
+				t.Fatal(err)
+			}
+			until(t, 30*time.Second, "keys", func(context.Context) error {
+				got := strings.Join(r.lines(t, "keydown"), ",")
+				if !strings.Contains(got, "keydown Control_L") || !strings.Contains(got, "keydown "+tt.key+" 4") {
+					return errors.New(got)
+				}
+				return nil
+			})
+		})
+	}
+}
