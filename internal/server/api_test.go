@@ -93,7 +93,7 @@ func TestProblems(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			resp := d.do(t, tt.method, tt.path, tt.body, tt.header...) //nolint:bodyclose // do closes it at the end of the test
+			resp := d.do(t, tt.method, tt.path, tt.body, tt.header...)
 			if resp.StatusCode != tt.status {
 				t.Errorf("status %d, want %d", resp.StatusCode, tt.status)
 			}
@@ -109,7 +109,7 @@ func TestProblems(t *testing.T) {
 			}
 		})
 	}
-	resp := d.do(t, "PATCH", "/v1/desktops", "") //nolint:bodyclose // do closes it at the end of the test
+	resp := d.do(t, "PATCH", "/v1/desktops", "")
 	if !strings.Contains(resp.Header.Get("Allow"), "POST") {
 		t.Errorf("Allow is %q", resp.Header.Get("Allow"))
 	}
@@ -152,7 +152,7 @@ func TestHostAndOrigin(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			resp := d.do(t, "GET", "/v1/info", "", tt.header...) //nolint:bodyclose // do closes it at the end of the test
+			resp := d.do(t, "GET", "/v1/info", "", tt.header...)
 			if resp.StatusCode != tt.status {
 				t.Errorf("status %d, want %d", resp.StatusCode, tt.status)
 			}
@@ -160,7 +160,7 @@ func TestHostAndOrigin(t *testing.T) {
 	}
 	t.Run("untrusted proxy", func(t *testing.T) {
 		plain := newDoorOver(t, d.Fixture)
-		if resp := plain.do(t, "GET", "/v1/info", "", "Host", "inner", "X-Forwarded-Host", "localhost"); resp.StatusCode != 403 { //nolint:bodyclose // do closes it at the end of the test
+		if resp := plain.do(t, "GET", "/v1/info", "", "Host", "inner", "X-Forwarded-Host", "localhost"); resp.StatusCode != http.StatusForbidden {
 			t.Errorf("status %d, want 403", resp.StatusCode)
 		}
 	})
@@ -173,7 +173,7 @@ func TestDocument(t *testing.T) {
 		OpenAPI string                                `json:"openapi"`
 		Paths   map[string]map[string]json.RawMessage `json:"paths"`
 	}
-	if err := json.NewDecoder(d.do(t, "GET", "/openapi.json", "").Body).Decode(&doc); err != nil { //nolint:bodyclose // do closes it at the end of the test
+	if err := json.NewDecoder(d.do(t, "GET", "/openapi.json", "").Body).Decode(&doc); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(doc.OpenAPI, "3.1") {
@@ -203,7 +203,7 @@ func TestDocument(t *testing.T) {
 	if routes < 40 {
 		t.Errorf("only %d routes", routes)
 	}
-	if resp := d.do(t, "GET", "/docs", "", "Authorization", ""); resp.StatusCode != http.StatusOK { //nolint:bodyclose // do closes it at the end of the test
+	if resp := d.do(t, "GET", "/docs", "", "Authorization", ""); resp.StatusCode != http.StatusOK {
 		t.Errorf("docs answer %d", resp.StatusCode)
 	}
 }
@@ -404,7 +404,7 @@ func TestFiles(t *testing.T) {
 	d.Create(api.CreateDesktop{Name: "one"})
 	path := filepath.Join(t.TempDir(), "a", "b.txt")
 	at := "/v1/desktops/one/files?path=" + url.QueryEscape(path)
-	if resp := d.do(t, "PUT", at, "0123456789"); resp.StatusCode != 404 {
+	if resp := d.do(t, "PUT", at, "0123456789"); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("without parents: %d", resp.StatusCode)
 	}
 	resp := d.do(t, "PUT", at+"&parents=true&mode=0640", "0123456789")
@@ -684,7 +684,7 @@ func TestInfoDoctorMetrics(t *testing.T) {
 			t.Errorf("metrics lack %s", want)
 		}
 	}
-	if resp := d.do(t, "GET", "/metrics", "", "Authorization", ""); resp.StatusCode != 401 {
+	if resp := d.do(t, "GET", "/metrics", "", "Authorization", ""); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("metrics without a token answer %d", resp.StatusCode)
 	}
 	if resp := d.do(t, "GET", "/healthz", "", "Authorization", ""); resp.StatusCode != http.StatusOK {

@@ -340,13 +340,13 @@ func TestPreview(t *testing.T) {
 	if _, m, err := ws.ReadMessage(); err != nil || string(m) != "hello" {
 		t.Errorf("%q, %v", m, err)
 	}
-	if resp := d.do(t, "OPTIONS", prefix+"/a", "", "Origin", "null", "Access-Control-Request-Method", "PUT"); resp.StatusCode != 204 {
+	if resp := d.do(t, "OPTIONS", prefix+"/a", "", "Origin", "null", "Access-Control-Request-Method", "PUT"); resp.StatusCode != http.StatusNoContent {
 		t.Errorf("preflight answers %d", resp.StatusCode)
 	}
 	if err := d.Client.Desktop("one").Delete(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if resp := d.do(t, "GET", prefix+"/", ""); resp.StatusCode != 401 {
+	if resp := d.do(t, "GET", prefix+"/", ""); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a ticket of a deleted desktop answers %d", resp.StatusCode)
 	}
 }

@@ -58,7 +58,8 @@ func TestStuckGuest(t *testing.T) {
 
 func (d *door) metrics(t *testing.T) string {
 	t.Helper()
-	text, err := io.ReadAll(d.do(t, "GET", "/metrics", "").Body)
+	resp := d.do(t, "GET", "/metrics", "")
+	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
