@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/owner"
@@ -40,6 +42,10 @@ type Config struct {
 	OOMScoreAdj int
 	// TBSizeMiB bounds translated code under TCG. 0: the default of argv.
 	TBSizeMiB int
+	// LogLimit is how long a machine's log may grow before it is cut down to its
+	// end, in bytes. 0: 64 MiB. LogEvery is how often that is looked at. 0: 10 s.
+	LogLimit int64
+	LogEvery time.Duration
 	// Logger: nil is silent.
 	Logger *slog.Logger
 	// Trace is told the name of each step of Create and Destroy once it is
@@ -89,6 +95,9 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("RuntimeDir %q: %d bytes, but a socket's path has room for %d; choose a shorter one",
 			c.RuntimeDir, len(c.RuntimeDir), maxRuntimeDir))
 	}
+	if c.LogLimit < 0 || c.LogEvery < 0 {
+		errs = append(errs, errors.New("LogLimit and LogEvery must not be negative"))
+	}
 	switch c.Accelerator {
 	case "", vm.AccelAuto, vm.AccelKVM, vm.AccelTCG:
 	default:
@@ -103,9 +112,9 @@ func (c *Config) fill() {
 	c.QEMU = program(c.QEMU, "qemu-system-x86_64")
 	c.QEMUImg = program(c.QEMUImg, "qemu-img")
 	c.Mke2fs = program(c.Mke2fs, "mke2fs")
-	if c.OOMScoreAdj == 0 {
-		c.OOMScoreAdj = 300
-	}
+	c.OOMScoreAdj = cmp.Or(c.OOMScoreAdj, 300)
+	c.LogLimit = cmp.Or(c.LogLimit, 64<<20)
+	c.LogEvery = cmp.Or(c.LogEvery, 10*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

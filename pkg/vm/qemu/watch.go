@@ -3,6 +3,7 @@ package qemu
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/vm"
@@ -25,9 +26,12 @@ func (m *Machine) watch(life context.Context) {
 	ctx, stop := context.WithCancel(life)
 	followed := make(chan struct{})
 	go func() { defer close(followed); m.follow(ctx) }() // awaited below
+	var trims sync.WaitGroup
+	trims.Go(func() { m.trimLogs(ctx) })
 	err := <-exited
 	stop()
 	<-followed
+	trims.Wait()
 	m.release()
 	if err != nil { // life is over
 		m.proc.Close()
