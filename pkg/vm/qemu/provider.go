@@ -127,6 +127,9 @@ func (p *Provider) ownDir(dir string) (*os.File, error) {
 
 func (p *Provider) disown() {
 	for _, f := range p.locks {
+		// A child between fork and exec holds the file too: closing alone would
+		// leave it locked for that moment.
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 		f.Close()
 	}
 	p.locks = nil
