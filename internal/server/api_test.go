@@ -412,7 +412,7 @@ func TestFiles(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&info); err != nil || resp.StatusCode != http.StatusCreated || info.Size != 10 || info.Mode != 0o640 {
 		t.Fatalf("%d: %+v, %v", resp.StatusCode, info, err)
 	}
-	if resp := d.do(t, "PUT", at, "x", "If-None-Match", "*"); resp.StatusCode != 409 {
+	if resp := d.do(t, "PUT", at, "x", "If-None-Match", "*"); resp.StatusCode != http.StatusConflict {
 		t.Errorf("exclusive write: %d", resp.StatusCode)
 	}
 	tag := d.do(t, "GET", at, "").Header.Get("ETag")
