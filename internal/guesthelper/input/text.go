@@ -46,10 +46,14 @@ func (p *Player) canPaste(t target) bool {
 	return p.clip != nil && t.top != 0 && t.kind != oldTerm
 }
 
+// errReused says that spare keys would have to change their meaning while the
+// target still reads what was typed with the one before.
+var errReused = errors.New("the text has more characters than there are spare keys")
+
 // typeOr types runes; what no key and no spare key can do is pasted.
 func (p *Player) typeOr(ctx context.Context, t target, runes []rune, rate int) (guest.InputEffect, error) {
 	how, err := p.typeKeys(ctx, t, runes, rate)
-	if errors.Is(err, keymap.ErrNoSpare) && p.canPaste(t) {
+	if (errors.Is(err, keymap.ErrNoSpare) || errors.Is(err, errReused)) && p.canPaste(t) {
 		return p.pasteInto(ctx, t, runes)
 	}
 	if errors.Is(err, keymap.ErrNoSpare) {
@@ -127,6 +131,10 @@ func (p *Player) typeKeys(ctx context.Context, t target, runes []rune, rate int)
 	segs, err := keymap.Plan(m, state.Group, p.spares, runes)
 	if err != nil {
 		return "", err
+	}
+	// A browser answers before it has looked its last keys up in the key map.
+	if t.kind == browser && len(segs) > 1 && p.canPaste(t) {
+		return "", errReused
 	}
 	restore, err := p.neutral(m, state)
 	defer func() {
