@@ -117,24 +117,9 @@ func Stretches(runes []rune) [][]rune {
 // typeKeys types runes with keys and tells how: by keys, or with spare keys
 // remapped. Modifiers that are held or locked are put aside meanwhile.
 func (p *Player) typeKeys(ctx context.Context, t target, runes []rune, rate int) (how string, err error) {
-	m, err := p.kb.Map()
+	m, state, segs, err := p.plan(t, runes)
 	if err != nil {
 		return "", err
-	}
-	if err := p.refresh(m); err != nil {
-		return "", err
-	}
-	state, err := p.kb.State()
-	if err != nil {
-		return "", err
-	}
-	segs, err := keymap.Plan(m, state.Group, p.spares, runes)
-	if err != nil {
-		return "", err
-	}
-	// A browser answers before it has looked its last keys up in the key map.
-	if t.kind == browser && len(segs) > 1 && p.canPaste(t) {
-		return "", errReused
 	}
 	restore, err := p.neutral(m, state)
 	defer func() {
@@ -169,6 +154,27 @@ func (p *Player) typeKeys(ctx context.Context, t target, runes []rune, rate int)
 		}
 	}
 	return how, ty.finish(ctx)
+}
+
+// plan finds the strokes for runes in the layout as it is now.
+func (p *Player) plan(t target, runes []rune) (*keymap.Map, xkb.State, []keymap.Segment, error) {
+	m, err := p.kb.Map()
+	if err != nil {
+		return nil, xkb.State{}, nil, err
+	}
+	if err := p.refresh(m); err != nil {
+		return nil, xkb.State{}, nil, err
+	}
+	state, err := p.kb.State()
+	if err != nil {
+		return nil, xkb.State{}, nil, err
+	}
+	segs, err := keymap.Plan(m, state.Group, p.spares, runes)
+	// A browser answers before it has looked its last keys up in the key map.
+	if err == nil && t.kind == browser && len(segs) > 1 && p.canPaste(t) {
+		err = errReused
+	}
+	return m, state, segs, err
 }
 
 // neutral lets go of the modifiers that are held and unlocks those that are
