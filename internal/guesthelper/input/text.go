@@ -46,14 +46,10 @@ func (p *Player) canPaste(t target) bool {
 	return p.clip != nil && t.top != 0 && t.kind != oldTerm
 }
 
-// errReused says that spare keys would have to change their meaning while the
-// target still reads what was typed with the one before.
-var errReused = errors.New("the text has more characters than there are spare keys")
-
 // typeOr types runes; what no key and no spare key can do is pasted.
 func (p *Player) typeOr(ctx context.Context, t target, runes []rune, rate int) (guest.InputEffect, error) {
 	how, err := p.typeKeys(ctx, t, runes, rate)
-	if (errors.Is(err, keymap.ErrNoSpare) || errors.Is(err, errReused)) && p.canPaste(t) {
+	if errors.Is(err, keymap.ErrNoSpare) && p.canPaste(t) {
 		return p.pasteInto(ctx, t, runes)
 	}
 	if errors.Is(err, keymap.ErrNoSpare) {
@@ -117,7 +113,7 @@ func Stretches(runes []rune) [][]rune {
 // typeKeys types runes with keys and tells how: by keys, or with spare keys
 // remapped. Modifiers that are held or locked are put aside meanwhile.
 func (p *Player) typeKeys(ctx context.Context, t target, runes []rune, rate int) (how string, err error) {
-	m, state, segs, err := p.plan(t, runes)
+	m, state, segs, err := p.plan(runes)
 	if err != nil {
 		return "", err
 	}
@@ -157,7 +153,7 @@ func (p *Player) typeKeys(ctx context.Context, t target, runes []rune, rate int)
 }
 
 // plan finds the strokes for runes in the layout as it is now.
-func (p *Player) plan(t target, runes []rune) (*keymap.Map, xkb.State, []keymap.Segment, error) {
+func (p *Player) plan(runes []rune) (*keymap.Map, xkb.State, []keymap.Segment, error) {
 	m, err := p.kb.Map()
 	if err != nil {
 		return nil, xkb.State{}, nil, err
@@ -170,10 +166,6 @@ func (p *Player) plan(t target, runes []rune) (*keymap.Map, xkb.State, []keymap.
 		return nil, xkb.State{}, nil, err
 	}
 	segs, err := keymap.Plan(m, state.Group, p.spares, runes)
-	// A browser answers before it has looked its last keys up in the key map.
-	if err == nil && t.kind == browser && len(segs) > 1 && p.canPaste(t) {
-		err = errReused
-	}
 	return m, state, segs, err
 }
 
