@@ -272,7 +272,8 @@ func TestInputReleases(t *testing.T) {
 }
 
 func TestWindows(t *testing.T) {
-	launch(t, "xterm", "-T", "window-under-test", "-geometry", "60x15+100+100")
+	// A shell would set a title of its own.
+	launch(t, "xterm", "-T", "window-under-test", "-geometry", "60x15+100+100", "-e", "cat")
 	w := window(t, "xterm", func(w api.Window) bool { return w.Title == "window-under-test" })
 	if w.PID == 0 || w.Width < 200 || w.Height < 100 {
 		t.Errorf("window = %+v", w)
