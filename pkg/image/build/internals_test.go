@@ -84,7 +84,7 @@ func TestDiskScript(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := diskScript(&out, nodes, "/work/root", 1767225600); err != nil {
+	if err := diskScript(&out, nodes, "/build/root", 1767225600); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "disk.cmds", out.String())
