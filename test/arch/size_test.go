@@ -18,6 +18,26 @@ const (
 	maxMethodsOfType = 20
 )
 
+// TestFilesOfTestsAreReadable holds test files, those behind build tags too, to
+// the limit of all files.
+func TestFilesOfTestsAreReadable(t *testing.T) {
+	for _, p := range packages(t) {
+		files, err := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			src, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lines := bytes.Count(src, []byte("\n")); lines > maxFileLines {
+				t.Errorf("%s/%s has %d lines, limit %d", p.name(), filepath.Base(file), lines, maxFileLines)
+			}
+		}
+	}
+}
+
 // TestSizes holds files, functions, packages and types below their limits.
 func TestSizes(t *testing.T) {
 	for _, p := range packages(t) {
