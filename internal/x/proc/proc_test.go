@@ -179,3 +179,24 @@ func TestParseStatNameWithParenthesis(t *testing.T) {
 		t.Fatalf("ParseStat = %c %d %v, want S 4711", state, start, err)
 	}
 }
+
+func TestCPUTime(t *testing.T) {
+	t.Parallel()
+	before, err := proc.CPUTime(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		now, err := proc.CPUTime(os.Getpid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now-before >= 50*time.Millisecond {
+			if now-before > 30*time.Second {
+				t.Errorf("it took %s", now-before)
+			}
+			return
+		}
+	}
+	t.Error("a busy process takes no time")
+}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,6 +67,16 @@ func hasArgument(pid int, arg string) (bool, error) {
 type stat struct {
 	state byte
 	start uint64
+	cpu   uint64 // ticks, of user and system
+}
+
+// tick is the unit of times in /proc, whatever the kernel's own is: USER_HZ.
+const tick = 10 * time.Millisecond
+
+// CPUTime is what a process has taken of the cores so far.
+func CPUTime(pid int) (time.Duration, error) {
+	st, err := readStat(pid)
+	return time.Duration(st.cpu) * tick, err
 }
 
 func readStat(pid int) (stat, error) {
@@ -76,7 +87,7 @@ func readStat(pid int) (stat, error) {
 	return parseStat(b)
 }
 
-// parseStat reads fields 3 and 22 of /proc/PID/stat (proc_pid_stat(5)). Field
+// parseStat reads fields 3, 14, 15 and 22 of /proc/PID/stat (proc_pid_stat(5)). Field
 // 2, the name, may hold spaces and parentheses.
 func parseStat(b []byte) (stat, error) {
 	i := bytes.LastIndexByte(b, ')')
@@ -84,15 +95,18 @@ func parseStat(b []byte) (stat, error) {
 		return stat{}, errors.New("parse stat: no command name")
 	}
 	f := bytes.Fields(b[i+1:])
-	const state, start = 0, 19 // fields 3 and 22
+	const state, user, system, start = 0, 11, 12, 19
 	if len(f) <= start || len(f[state]) != 1 {
 		return stat{}, fmt.Errorf("parse stat: %d fields after the name", len(f))
 	}
-	n, err := strconv.ParseUint(string(f[start]), 10, 64)
-	if err != nil {
-		return stat{}, fmt.Errorf("parse stat: start time: %w", err)
+	var n [3]uint64
+	for i, at := range []int{start, user, system} {
+		var err error
+		if n[i], err = strconv.ParseUint(string(f[at]), 10, 64); err != nil {
+			return stat{}, fmt.Errorf("parse stat: field %d: %w", at+3, err)
+		}
 	}
-	return stat{state: f[state][0], start: n}, nil
+	return stat{state: f[state][0], start: n[0], cpu: n[1] + n[2]}, nil
 }
 
 // read maps a process that has ended meanwhile to ErrGone.
