@@ -16,6 +16,12 @@ var (
 	ErrInvalid       = errors.New("invalid machine spec")
 	ErrNoNetwork     = errors.New("machine has no network")
 	ErrLeftover      = errors.New("something of a machine is left")
+	// ErrHostClass: the snapshot was sealed on another kind of host.
+	ErrHostClass = errors.New("snapshot does not fit this host")
+	// ErrCorrupt: a sealed file is not what it was.
+	ErrCorrupt = errors.New("snapshot is damaged")
+	// ErrUnsound: a clone was loaded, but must not be used.
+	ErrUnsound = errors.New("clone is not sound")
 )
 
 // ExitError says how a hypervisor process ended on its own.

@@ -63,6 +63,8 @@ func (d Disk) validate(what string) error {
 		return fmt.Errorf("%w: %s: base format %q: want raw or qcow2", ErrInvalid, what, d.BaseFormat)
 	case d.SizeMiB < 0 || d.SizeMiB > maxDiskMiB:
 		return fmt.Errorf("%w: %s: size %d MiB: want at most %d", ErrInvalid, what, d.SizeMiB, maxDiskMiB)
+	case d.Source != "" && (d.Base != "" || d.Label != ""):
+		return fmt.Errorf("%w: %s: a source besides a base or a label", ErrInvalid, what)
 	case len(d.Label) > maxLabel:
 		return fmt.Errorf("%w: %s: label %q: want at most %d bytes", ErrInvalid, what, d.Label, maxLabel)
 	}

@@ -82,6 +82,9 @@ type Disk struct {
 	BaseFormat string // raw or qcow2; required with Base
 	SizeMiB    int64  // virtual size; 0 with Base: that of the base
 	Label      string // file system label when the disk is fresh and to be formatted ext4
+	// Source is a raw file of SizeMiB whose content a fresh disk begins with; it
+	// is read while the machine is made. Not with Base or Label.
+	Source string
 }
 
 // State is the coarse state of a machine's process.
@@ -108,6 +111,16 @@ type Info struct {
 	Dir         string // where serial.log and qemu.log lie
 	MemoryBytes int64  // private memory held by the process now; 0 when it has none
 	DiskBytes   int64  // allocated by the incarnation's own files now
+	// EgressBytes is what the guest has sent to the world since this process looks
+	// after its network; 0 when it has none any more, or where nobody counts.
+	EgressBytes int64
+	// CPUTime is what the process has taken of the host's cores so far; 0 where
+	// it is not known.
+	CPUTime time.Duration
+	// Snapshot is what the machine was cloned from; empty after a cold boot.
+	// Template is the snapshot whose memory it maps.
+	Snapshot SnapshotID
+	Template SnapshotID
 }
 
 // Machine is one incarnation. Its methods may be called from any goroutine.

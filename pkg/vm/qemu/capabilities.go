@@ -8,11 +8,21 @@ import (
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/accel"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/argv"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/incarnation"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/probe"
 )
 
 // Name is what Capabilities calls this provider.
 const Name = "qemu"
+
+// Logs in vm.Info.Dir.
+const (
+	QEMULogFile   = incarnation.QEMULog
+	SerialLogFile = incarnation.SerialLog
+)
+
+// accelFile, in the data directory, remembers what the accelerator probe found.
+const accelFile = "accel.json"
 
 // Capabilities implements vm.Provider. It is an error when no machine could
 // run at all; the probes come with it even then.
@@ -22,28 +32,17 @@ func (p *Provider) Capabilities(ctx context.Context) (vm.Capabilities, error) {
 	if p.caps != nil {
 		return *p.caps, nil
 	}
-	if err := p.makeShared(p.cfg.DataDir); err != nil {
+	if err := p.root.MakeShared(p.cfg.DataDir); err != nil {
 		return vm.Capabilities{}, err
 	}
-	c := vm.Capabilities{Provider: Name}
-	host := probe.Prober{
+	c, err := probe.Prober{
 		QEMU: p.cfg.QEMU, QEMUImg: p.cfg.QEMUImg, Mke2fs: p.cfg.Mke2fs,
 		DataDir: p.cfg.DataDir, RuntimeDir: p.cfg.RuntimeDir, CgroupRoot: p.cfg.CgroupRoot, User: p.cfg.User,
-	}
-	version, err := probe.Version(ctx, p.cfg.QEMU)
-	if err != nil {
-		c.Limits = append(host.Tools(ctx, "", err), host.Host()...)
-		return c, err
-	}
-	c.Version = version
-	c.Limits = append(host.Tools(ctx, version, nil), host.KVMDevice())
-	r, err := accel.New(accel.Config{
-		QEMU: p.cfg.QEMU, Version: version, CPU: argv.CPUModel,
-		Cache: filepath.Join(p.cfg.DataDir, accelFile), Credential: p.cfg.User.Credential(), Logger: p.cfg.Logger,
-	}).Resolve(ctx, p.cfg.Accelerator)
-	c.Accelerator, c.AcceleratorReason = r.Accelerator, r.Reason
-	c.Limits = append(c.Limits, probe.Accelerated(r, err))
-	c.Limits = slices.Concat(c.Limits, host.Features(ctx), host.Host())
+	}.Capabilities(ctx, p.cfg.Accelerator, accel.Config{
+		QEMU: p.cfg.QEMU, CPU: argv.CPUModel, Cache: filepath.Join(p.cfg.DataDir, accelFile),
+		Credential: p.cfg.User.Credential(), Logger: p.cfg.Logger,
+	})
+	c.Provider = Name
 	if err != nil {
 		return c, err
 	}
@@ -56,13 +55,5 @@ func (p *Provider) Capabilities(ctx context.Context) (vm.Capabilities, error) {
 func (p *Provider) cgroups() bool {
 	p.capsMu.Lock()
 	defer p.capsMu.Unlock()
-	if p.caps == nil {
-		return false
-	}
-	for _, l := range p.caps.Limits {
-		if l.Name == probe.Cgroup {
-			return l.OK
-		}
-	}
-	return false
+	return p.caps != nil && slices.ContainsFunc(p.caps.Limits, func(l vm.Probe) bool { return l.Name == probe.Cgroup && l.OK })
 }

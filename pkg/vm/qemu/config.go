@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os/exec"
 	"path/filepath"
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/owner"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/probe"
 )
 
 // Config of a Provider.
@@ -40,12 +40,16 @@ type Config struct {
 	CgroupRoot string
 	// OOMScoreAdj makes the kernel end machines before the daemon. 0: 300.
 	OOMScoreAdj int
-	// TBSizeMiB bounds translated code under TCG. 0: the default of argv.
+	// TBSizeMiB bounds translated code under TCG. 0: the default of argv, for
+	// clones half of it.
 	TBSizeMiB int
 	// LogLimit is how long a machine's log may grow before it is cut down to its
 	// end, in bytes. 0: 64 MiB. LogEvery is how often that is looked at. 0: 10 s.
 	LogLimit int64
 	LogEvery time.Duration
+	// MaxOverlays is on how many overlays a disk may stand before they are
+	// copied up in the background, after a snapshot. 0: 8.
+	MaxOverlays int
 	// Logger: nil is silent.
 	Logger *slog.Logger
 	// Trace is told the name of each step of Create and Destroy once it is
@@ -81,7 +85,9 @@ type Network interface {
 // that runs already. ctx bounds the call, not the network's life.
 type NetworkFunc func(ctx context.Context, spec NetworkSpec) (Network, error)
 
-const maxRuntimeDir = 80 // bytes; with /vm/INCARNATION/SOCKET it stays below 107
+// MaxRuntimeDir is how long RuntimeDir may be, in bytes: with
+// /vm/INCARNATION/SOCKET behind it a socket's path stays below 107.
+const MaxRuntimeDir = 80
 
 // Validate reports all that is wrong.
 func (c *Config) Validate() error {
@@ -91,12 +97,12 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s %q: want an absolute path", name, dir))
 		}
 	}
-	if len(c.RuntimeDir) > maxRuntimeDir {
+	if len(c.RuntimeDir) > MaxRuntimeDir {
 		errs = append(errs, fmt.Errorf("RuntimeDir %q: %d bytes, but a socket's path has room for %d; choose a shorter one",
-			c.RuntimeDir, len(c.RuntimeDir), maxRuntimeDir))
+			c.RuntimeDir, len(c.RuntimeDir), MaxRuntimeDir))
 	}
-	if c.LogLimit < 0 || c.LogEvery < 0 {
-		errs = append(errs, errors.New("LogLimit and LogEvery must not be negative"))
+	if c.LogLimit < 0 || c.LogEvery < 0 || c.MaxOverlays < 0 {
+		errs = append(errs, errors.New("LogLimit, LogEvery and MaxOverlays must not be negative"))
 	}
 	switch c.Accelerator {
 	case "", vm.AccelAuto, vm.AccelKVM, vm.AccelTCG:
@@ -109,30 +115,17 @@ func (c *Config) Validate() error {
 // fill sets the defaults.
 func (c *Config) fill() {
 	c.DataDir, c.RuntimeDir = filepath.Clean(c.DataDir), filepath.Clean(c.RuntimeDir)
-	c.QEMU = program(c.QEMU, "qemu-system-x86_64")
-	c.QEMUImg = program(c.QEMUImg, "qemu-img")
-	c.Mke2fs = program(c.Mke2fs, "mke2fs")
+	c.QEMU = probe.Find(c.QEMU, "qemu-system-x86_64")
+	c.QEMUImg = probe.Find(c.QEMUImg, "qemu-img")
+	c.Mke2fs = probe.Find(c.Mke2fs, "mke2fs")
 	c.OOMScoreAdj = cmp.Or(c.OOMScoreAdj, 300)
 	c.LogLimit = cmp.Or(c.LogLimit, 64<<20)
 	c.LogEvery = cmp.Or(c.LogEvery, 10*time.Second)
+	c.MaxOverlays = cmp.Or(c.MaxOverlays, 8)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Trace == nil {
 		c.Trace = func(string) {}
 	}
-}
-
-// program finds a default in PATH or where an ordinary user's PATH does not
-// look; when it is nowhere its name is kept and starting it says so.
-func program(configured, name string) string {
-	if configured != "" {
-		return configured
-	}
-	for _, candidate := range []string{name, "/usr/sbin/" + name, "/sbin/" + name} {
-		if path, err := exec.LookPath(candidate); err == nil {
-			return path
-		}
-	}
-	return name
 }

@@ -65,11 +65,45 @@ func (e *env) specWith(config string) vm.Spec {
 	}
 }
 
+// restart ends a provider as a daemon's end would, and makes the next.
+func (e *env) restart(t *testing.T, p vm.Provider) vm.Provider {
+	t.Helper()
+	if err := p.(*qemu.Provider).Close(); err != nil {
+		t.Fatal(err)
+	}
+	return e.provider(t)
+}
+
+// damage changes a byte of a snapshot's state and leaves no trace of it.
+func (e *env) damage(t *testing.T, id vm.SnapshotID) {
+	t.Helper()
+	path := filepath.Join(e.cfg.DataDir, "templates", string(id), "state")
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.Write(b)
+		err = errors.Join(err, f.Close(), os.Chtimes(path, before.ModTime(), before.ModTime()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // assertNothingLeft looks for what an incarnation could leave: directories,
 // sockets, processes.
 func (e *env) assertNothingLeft(t *testing.T) {
 	t.Helper()
-	for _, dir := range []string{filepath.Join(e.cfg.DataDir, "desktops"), filepath.Join(e.cfg.RuntimeDir, "vm")} {
+	for _, dir := range []string{
+		filepath.Join(e.cfg.DataDir, "desktops"), filepath.Join(e.cfg.DataDir, "templates"), filepath.Join(e.cfg.RuntimeDir, "vm"),
+	} {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Error(err)

@@ -3,6 +3,7 @@ package qemu_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/deskfork/deskfork/pkg/vm/qemu/argv"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/disk"
 )
 
 // TestMain plays QEMU, qemu-img and mke2fs when it is started as one of them,
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 	switch {
 	case first == crashFlag:
 		syscall.Exit(crashChild(args[1:]))
-	case first == "create", first == "convert":
+	case first == "create", first == "convert", first == "rebase":
 		syscall.Exit(fakeTool(args))
 	case first == "-q": // mke2fs works on the raw file as it is
 		syscall.Exit(0)
@@ -64,20 +66,45 @@ func fakeTool(args []string) int {
 		fmt.Fprintln(os.Stderr, "qemu-img: write failed: No space left on device")
 		return 1
 	}
-	if err := os.WriteFile(path, []byte("fake qcow2"), 0o600); err != nil {
+	if args[0] == "rebase" {
+		return 0
+	}
+	// An empty disk of 1 MiB with nothing below.
+	if err := emptyDisk(path, 1<<20); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return 0
 }
 
+// emptyDisk takes the backing file out of an overlay.
+func emptyDisk(path string, bytes int64) error {
+	if err := errors.Join(ignoreMissing(os.Remove(path)), disk.Overlay(path, "/none", "raw", bytes)); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	clear(b[8:20])
+	return os.WriteFile(path, b, 0o600)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // fakeMachine is a QEMU that speaks as much QMP as the provider needs. The
 // guest's configuration says how it behaves: "die" at start, "deaf" to the
-// power button. What is written to its display commands it: P powers off.
+// power button, "sick" when it loads a state, "bare" of a framebuffer, "fail COMMAND" once. What is written to its display commands it: P powers off.
 type fakeMachine struct {
 	deaf bool
 
 	mu    sync.Mutex
+	live  *fakeLive
 	conns []net.Conn // QMP
 	state string
 }
@@ -92,12 +119,35 @@ func fakeQEMU(args []string) int {
 		}
 		return ""
 	}
-	config, _ := os.ReadFile(path(option("-fw_cfg"), "file="))
+	var config []byte
+	for i, a := range args {
+		if file := path(args[min(i+1, len(args)-1)], "file="); a == "-fw_cfg" && file != "" {
+			config, _ = os.ReadFile(file)
+		}
+	}
 	if string(config) == "die" {
 		fmt.Fprintln(os.Stderr, "qemu: could not load the fake kernel")
 		return 1
 	}
+	waits := slices.Contains(args, "-incoming")
 	f := &fakeMachine{deaf: string(config) == "deaf", state: "running"}
+	if waits {
+		f.state = "inmigrate"
+	}
+	var disks []string
+	for i, a := range args {
+		if a == "-blockdev" {
+			disks = append(disks, args[i+1])
+		}
+	}
+	live, err := newFakeLive(option, path, disks, !waits)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	live.fails, _ = strings.CutPrefix(string(config), "fail ")
+	live.sick, live.bare = string(config) == "sick", string(config) == "bare"
+	f.live = live
 	if n := option("-netdev"); n != "" {
 		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path(n, "local.path="), Net: "unixgram"})
 		if err != nil {
@@ -152,23 +202,19 @@ func (f *fakeMachine) monitor(l net.Listener) int {
 func (f *fakeMachine) serve(c net.Conn) {
 	defer c.Close()
 	_, _ = io.WriteString(c, `{"QMP":{"version":{"qemu":{"major":7,"minor":2,"micro":99},"package":""},"capabilities":["oob"]}}`+"\n")
-	for s := bufio.NewScanner(c); s.Scan(); {
-		var cmd struct {
-			Execute string
-			ID      uint64
-		}
+	in := &fdConn{UnixConn: c.(*net.UnixConn)}
+	for s := bufio.NewScanner(in); s.Scan(); {
+		var cmd fakeCommand
 		if json.Unmarshal(s.Bytes(), &cmd) != nil {
 			return
 		}
 		f.mu.Lock()
-		result := "{}"
-		switch cmd.Execute {
-		case "query-status":
-			result = fmt.Sprintf(`{"status":%q}`, f.state)
-		case "query-vnc":
-			result = `{"enabled":true}`
+		result, err := f.answer(c, in, cmd)
+		if err != nil {
+			fmt.Fprintf(c, `{"error":{"class":"GenericError","desc":%q},"id":%d}`+"\n", err.Error(), cmd.ID)
+		} else {
+			fmt.Fprintf(c, `{"return":%s,"id":%d}`+"\n", result, cmd.ID)
 		}
-		fmt.Fprintf(c, `{"return":%s,"id":%d}`+"\n", result, cmd.ID)
 		f.mu.Unlock()
 		switch {
 		case cmd.Execute == "quit":
@@ -177,6 +223,46 @@ func (f *fakeMachine) serve(c net.Conn) {
 			f.powerOff()
 		}
 	}
+}
+
+type fakeCommand struct {
+	Execute   string
+	Arguments json.RawMessage
+	ID        uint64
+}
+
+// answer runs with the lock held.
+func (f *fakeMachine) answer(c net.Conn, in *fdConn, cmd fakeCommand) (string, error) {
+	event := func(name string) {
+		fmt.Fprintf(c, `{"event":%q,"timestamp":{"seconds":1,"microseconds":0}}`+"\n", name)
+	}
+	if f.live.fails == cmd.Execute {
+		f.live.fails = ""
+		return "", errors.New("the fake was told to fail")
+	}
+	switch cmd.Execute {
+	case "query-status":
+		return fmt.Sprintf(`{"status":%q}`, f.state), nil
+	case "query-vnc":
+		return `{"enabled":true}`, nil
+	case "stop":
+		f.state = "paused"
+		event("STOP")
+	case "cont":
+		f.state = "running"
+		event("RESUME")
+	case "getfd":
+		var a struct{ FDName string }
+		if err := json.Unmarshal(cmd.Arguments, &a); err != nil {
+			return "", err
+		}
+		f.live.fds[a.FDName] = in.take()
+	default:
+		if result, ok, err := f.live.call(f, cmd.Execute, cmd.Arguments); ok {
+			return result, err
+		}
+	}
+	return "{}", nil
 }
 
 func (f *fakeMachine) powerOff() {

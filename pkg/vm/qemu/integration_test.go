@@ -51,13 +51,21 @@ func TestConformanceWithQEMU(t *testing.T) {
 			t.Cleanup(func() { e.assertNothingLeft(t) })
 			return e.provider(t)
 		},
-		Spec:  func(t *testing.T) vm.Spec { t.Helper(); return last.spec(t) },
-		Crash: func(t *testing.T, m vm.Machine) { t.Helper(); kill(t, m.Info().PID, unix.SIGKILL) },
+		Spec:    func(t *testing.T) vm.Spec { t.Helper(); return last.spec(t) },
+		Crash:   func(t *testing.T, m vm.Machine) { t.Helper(); kill(t, m.Info().PID, unix.SIGKILL) },
+		Restart: func(t *testing.T, p vm.Provider) vm.Provider { t.Helper(); return last.restart(t, p) },
+		Damage:  func(t *testing.T, _ vm.Provider, id vm.SnapshotID) { t.Helper(); last.damage(t, id) },
 	})
 }
 
-func TestKillAtEveryStepWithQEMU(t *testing.T) {
-	// The accelerator is probed once; the daemons to come find its cache.
+func TestKillAtEveryStepWithQEMU(t *testing.T) { killAtEveryStep(t, provenEnv(t)) }
+
+func TestKillAtEveryStepOfForksWithQEMU(t *testing.T) { killForks(t, provenEnv(t)) }
+
+// provenEnv makes environments for one daemon after the other: the accelerator is
+// probed once, the daemons to come find its cache.
+func provenEnv(t *testing.T) func(t *testing.T) *env {
+	t.Helper()
 	first := realEnv(t)
 	if _, err := first.provider(t).Capabilities(t.Context()); err != nil {
 		t.Fatal(err)
@@ -66,7 +74,7 @@ func TestKillAtEveryStepWithQEMU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	killAtEveryStep(t, func(t *testing.T) *env {
+	return func(t *testing.T) *env {
 		t.Helper()
 		e := realEnv(t)
 		if err := os.MkdirAll(e.cfg.DataDir, 0o711); err != nil {
@@ -76,12 +84,12 @@ func TestKillAtEveryStepWithQEMU(t *testing.T) {
 			t.Fatal(err)
 		}
 		return e
-	})
+	}
 }
 
-// offKernel is a multiboot image that switches the machine off: PM1a control of
-// q35's chipset (ACPI 6.5, section 4.8.3.2.1) takes sleep enable, type 0.
-func offKernel() []byte {
+// multiboot is a kernel of code that QEMU's firmware jumps to in 32-bit mode
+// (Multiboot 0.6.96, section 3.1).
+func multiboot(code ...byte) []byte {
 	const magic, flags, base = 0x1BADB002, 0x00010000, 0x100000
 	var b []byte
 	var sum uint32
@@ -89,7 +97,13 @@ func offKernel() []byte {
 	for _, v := range []uint32{magic, flags, sum, base, base, 0, 0, base + 32} {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
-	return append(b,
+	return append(b, code...)
+}
+
+// offKernel switches the machine off: PM1a control of q35's chipset (ACPI 6.5,
+// section 4.8.3.2.1) takes sleep enable, type 0.
+func offKernel() []byte {
+	return multiboot(
 		0x66, 0xba, 0x04, 0x06, // mov dx, 0x604
 		0x66, 0xb8, 0x00, 0x20, // mov ax, 0x2000
 		0x66, 0xef, // out dx, ax

@@ -12,14 +12,14 @@ import (
 
 	"github.com/deskfork/deskfork/internal/x/proc"
 	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/incarnation"
 	"github.com/deskfork/deskfork/pkg/vm/qmp"
 )
 
 // Machine implements vm.Machine.
 type Machine struct {
 	p    *Provider
-	lay  layout
-	j    journal // as handed out; the one on disk may be in another phase
+	lay  incarnation.Home
 	proc *proc.Process
 	cmd  *exec.Cmd // nil when adopted: another process's child
 	log  *slog.Logger
@@ -27,9 +27,15 @@ type Machine struct {
 	adopted   bool
 	destroyMu chan struct{} // holds one token: the right to destroy
 	gone      bool          // destroyed; for the holder of that token
+	turn      chan struct{} // holds one token: the right to stop and change the machine
+	flat      *flattening   // in progress, perhaps; for the holder of that token
 	done      chan struct{}
 
+	journalMu sync.Mutex // held while the journal is written; before mu
+
 	mu       sync.Mutex
+	j        incarnation.Journal // as on disk
+	hushed   bool                // a snapshot is being taken: the pause is not shown
 	state    vm.State
 	mon      *qmp.Client // nil while there is no connection
 	net      Network     // nil: none, or closed
@@ -41,30 +47,36 @@ type Machine struct {
 
 var _ vm.Machine = (*Machine)(nil)
 
-func newMachine(p *Provider, l layout, j journal, pr *proc.Process) *Machine {
+func newMachine(p *Provider, l incarnation.Home, j incarnation.Journal, pr *proc.Process) *Machine {
 	m := &Machine{
 		p: p, lay: l, j: j, proc: pr, state: vm.StateRunning,
-		log:       p.cfg.Logger.With("desktop", l.id, "incarnation", l.inc, "pid", pr.Identity().PID),
-		destroyMu: make(chan struct{}, 1), done: make(chan struct{}),
+		log:       p.cfg.Logger.With("desktop", l.ID, "incarnation", l.Inc, "pid", pr.Identity().PID),
+		destroyMu: make(chan struct{}, 1), turn: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	if j.Paused {
+		m.state = vm.StatePaused
 	}
 	m.destroyMu <- struct{}{}
+	m.turn <- struct{}{}
 	return m
 }
 
 // Info implements vm.Machine.
 func (m *Machine) Info() vm.Info {
 	m.mu.Lock()
-	state := m.state
+	state, j, n := m.state, m.j, m.net
 	m.mu.Unlock()
 	info := vm.Info{
-		ID: m.lay.id, Incarnation: m.lay.inc, State: state, Accelerator: m.j.Accelerator,
-		Shape: m.j.Shape, Network: m.j.Network, PID: m.proc.Identity().PID,
-		Started: m.j.Started, Adopted: m.adopted, Dir: m.lay.dir, DiskBytes: allocated(m.lay.dir),
+		ID: m.lay.ID, Incarnation: m.lay.Inc, State: state, Accelerator: j.Accelerator,
+		Shape: j.Shape, Network: j.Network, PID: m.proc.Identity().PID,
+		Started: j.Started, Adopted: m.adopted, Dir: m.lay.Dir, DiskBytes: incarnation.Allocated(m.lay.Dir), Snapshot: j.Snapshot,
 	}
+	info.Template, _ = j.Template.Split()
 	if state != vm.StateExited {
-		if n, err := proc.Memory(info.PID); err == nil {
-			info.MemoryBytes = n
-		}
+		info.MemoryBytes, _ = proc.Memory(info.PID) // 0 when it ends just now
+	}
+	if e, ok := n.(interface{ Egress() int64 }); ok {
+		info.EgressBytes = e.Egress()
 	}
 	return info
 }
@@ -104,7 +116,7 @@ func (m *Machine) DialGuest(ctx context.Context, port int) (net.Conn, error) {
 	case n == nil:
 		return nil, fmt.Errorf("dial guest port %d: %w", port, vm.ErrNoNetwork)
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout*time.Duration(m.j.Accelerator.TimeoutScale()))
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout*time.Duration(m.facts().Accelerator.TimeoutScale()))
 	defer cancel()
 	conn, err := n.DialContext(ctx, "tcp", net.JoinHostPort(vm.GuestIP, strconv.Itoa(port)))
 	if err != nil {
@@ -120,7 +132,7 @@ func (m *Machine) DialDisplay(ctx context.Context) (net.Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", m.lay.socket(vncSocket))
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", m.lay.Socket(incarnation.VNC))
 	if err != nil {
 		return nil, fmt.Errorf("dial display: %w", err)
 	}
@@ -213,9 +225,7 @@ func (m *Machine) Destroy(ctx context.Context) error {
 		return nil
 	}
 	m.beginStop()
-	j := m.j
-	j.Phase = phaseDestroying
-	if err := j.write(m.lay); err != nil {
+	if err := m.record(func(j *incarnation.Journal) { j.Phase = incarnation.Destroying }); err != nil {
 		// Without it a crash now would have the machine adopted again, no more.
 		m.log.Warn("destroy not journalled", "error", err)
 	}
@@ -223,10 +233,20 @@ func (m *Machine) Destroy(ctx context.Context) error {
 	if err := m.kill(ctx); err != nil {
 		return &vm.StageError{Stage: "process", Err: err}
 	}
+	select {
+	case <-m.turn: // a snapshot that is being finished needs files of ours
+	case <-ctx.Done():
+		return &vm.StageError{Stage: "process", Err: fmt.Errorf("wait for a snapshot: %w", ctx.Err())}
+	}
+	defer func() { m.turn <- struct{}{} }()
+	m.settleFlattening()
 	if err := m.p.remove(ctx, m.lay, nil, "destroy/"); err != nil {
 		return &vm.StageError{Stage: "remove", Err: err}
 	}
-	m.p.forget(m.lay.inc)
+	m.p.forget(m.lay.Inc)
 	m.gone = true
+	if err := m.p.collect(); err != nil {
+		m.log.Error("snapshots that nothing needs not removed", "error", err)
+	}
 	return nil
 }

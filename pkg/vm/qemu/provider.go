@@ -17,11 +17,26 @@
 // be forked by the same recipe as a clone (its template is the empty file),
 // and guest memory is never written back to the host's disk.
 //
+// # Snapshots, clones, forks
+//
+// One mechanism for all: package seal takes the instant of a running machine
+// into package store, package revive gives it to a QEMU that waits. A clone maps
+// the memory of a template (package graft) and gets what differs written over it
+// (package pages); deltas are always relative to the template that is mapped, so
+// forks of forks stay one level deep in memory. Disks form chains of overlays in
+// the store, which package flatten shortens. What a machine stands on is in its
+// journal, what a snapshot stands on in its description, and the store keeps
+// exactly that.
+//
+// A journal with a mark of a seal belongs to a machine whose vCPUs may stand
+// still for us: whoever finds it lets the machine go on.
+//
 // # Locks
 //
 // Provider.mu guards the table of machines and is never held across I/O.
 // Machine.mu guards a machine's state and is never held across I/O, and never
-// taken before Provider.mu. Provider.startMu serialises fork and exec.
+// taken before Provider.mu. Machine.turn is the right to stop, seal and change a
+// machine; Machine.journalMu is held while its journal is written, before mu.
 package qemu
 
 import (
@@ -34,20 +49,25 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/deskfork/deskfork/internal/x/proc"
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/disk"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/incarnation"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/spawn"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/store"
 )
 
 // Provider implements vm.Provider.
 type Provider struct {
-	cfg   Config
-	tools disk.Tools
+	cfg     Config
+	root    incarnation.Root
+	tools   disk.Tools
+	spawner *spawn.Spawner
+	store   *store.Store
 
 	life   context.Context // of the watchers; ended by Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // watchers
-
-	startMu sync.Mutex
 
 	capsMu sync.Mutex // held while probing
 	caps   *vm.Capabilities
@@ -68,8 +88,12 @@ func New(cfg Config) (*Provider, error) {
 	cfg.fill()
 	life, cancel := context.WithCancel(context.Background())
 	return &Provider{
-		cfg: cfg, tools: disk.Tools{QEMUImg: cfg.QEMUImg, Mke2fs: cfg.Mke2fs},
-		life: life, cancel: cancel,
+		cfg: cfg, root: incarnation.Root{Data: cfg.DataDir, Runtime: cfg.RuntimeDir, User: cfg.User}, tools: disk.Tools{QEMUImg: cfg.QEMUImg, Mke2fs: cfg.Mke2fs},
+		spawner: &spawn.Spawner{
+			Program: cfg.QEMU, Credential: cfg.User.Credential(), OOMScoreAdj: cfg.OOMScoreAdj, Logger: cfg.Logger,
+		},
+		store: store.New(filepath.Join(cfg.DataDir, incarnation.Templates), cfg.User != nil),
+		life:  life, cancel: cancel,
 		machines: make(map[vm.Incarnation]*Machine),
 	}, nil
 }
@@ -99,7 +123,7 @@ func (p *Provider) own() error {
 	if len(p.locks) > 0 {
 		return nil
 	}
-	for _, dir := range []string{filepath.Join(p.cfg.DataDir, desktopsDir), p.socketsRoot()} {
+	for _, dir := range []string{filepath.Join(p.cfg.DataDir, incarnation.Desktops), p.root.Sockets()} {
 		f, err := p.ownDir(dir)
 		if err != nil {
 			p.disown()
@@ -111,10 +135,10 @@ func (p *Provider) own() error {
 }
 
 func (p *Provider) ownDir(dir string) (*os.File, error) {
-	if err := p.makeShared(dir); err != nil {
+	if err := p.root.MakeShared(dir); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, incarnation.Lock), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock directory: %w", err)
 	}
@@ -134,8 +158,6 @@ func (p *Provider) disown() {
 	}
 	p.locks = nil
 }
-
-func (p *Provider) socketsRoot() string { return filepath.Join(p.cfg.RuntimeDir, socketsDir) }
 
 var errClosed = errors.New("qemu provider is closed")
 
@@ -163,9 +185,20 @@ func (p *Provider) keep(m *Machine) error {
 	if p.closed {
 		return errClosed
 	}
-	p.machines[m.lay.inc] = m
+	p.machines[m.lay.Inc] = m
 	p.wg.Go(func() { m.watch(p.life) }) // awaited by Close
 	return nil
+}
+
+// beside runs fn, which ends with p.life, unless the provider is closed. Close
+// waits for it.
+func (p *Provider) beside(fn func()) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.wg.Go(fn)
+	}
+	return !p.closed
 }
 
 // Usage is what the machines of a provider hold.
@@ -194,10 +227,15 @@ func (p *Provider) Usage() Usage {
 		u.Machines++
 		u.MemoryBytes += info.MemoryBytes
 		u.DiskBytes += info.DiskBytes
-		u.PromisedDisk += m.j.DiskMiB << 20
+		u.PromisedDisk += m.facts().DiskMiB << 20
 		if info.State != vm.StateExited {
 			u.PromisedMemory += int64(info.Shape.MemoryMiB) << 20
 		}
 	}
 	return u
+}
+
+// remove takes away all of an incarnation.
+func (p *Provider) remove(ctx context.Context, l incarnation.Home, known *proc.Process, trace string) error {
+	return incarnation.Remove(ctx, l, known, p.cfg.CgroupRoot, func(step string) { p.cfg.Trace(trace + step) })
 }

@@ -43,8 +43,10 @@ func TestConformanceWithFakeQEMU(t *testing.T) {
 			}
 			_, _ = io.Copy(io.Discard, c)
 		},
-		Crash: func(t *testing.T, m vm.Machine) { t.Helper(); kill(t, m.Info().PID, unix.SIGKILL) },
-		Obeys: true,
+		Crash:   func(t *testing.T, m vm.Machine) { t.Helper(); kill(t, m.Info().PID, unix.SIGKILL) },
+		Obeys:   true,
+		Restart: func(t *testing.T, p vm.Provider) vm.Provider { t.Helper(); return last.restart(t, p) },
+		Damage:  func(t *testing.T, _ vm.Provider, id vm.SnapshotID) { t.Helper(); last.damage(t, id) },
 	})
 }
 

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/deskfork/deskfork/internal/x/proc"
 	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/incarnation"
 	"github.com/deskfork/deskfork/pkg/vm/qmp"
 )
 
@@ -44,52 +44,34 @@ func (p *Provider) Recover(ctx context.Context) ([]vm.Machine, error) {
 			defer mu.Unlock()
 			if err != nil {
 				errs = append(errs, err)
-				kept[string(l.inc)] = true // what could not be removed is tried again
+				kept[string(l.Inc)] = true // what could not be removed is tried again
 			}
 			if m != nil {
 				adopted = append(adopted, m)
-				kept[string(l.inc)] = true
+				kept[string(l.Inc)] = true
 			}
 		})
 	}
 	wg.Wait()
-	errs = append(errs, p.removeStrays(ctx, kept))
+	errs = append(errs, p.root.RemoveStrays(ctx, p.cfg.CgroupRoot, kept), p.store.Tidy(), p.collect())
 	if err := errors.Join(errs...); err != nil {
 		return adopted, fmt.Errorf("%w: %w", vm.ErrLeftover, err)
 	}
 	return adopted, nil
 }
 
-// scan lists the incarnations on disk, without those that we run already.
-func (p *Provider) scan() ([]layout, error) {
-	root := filepath.Join(p.cfg.DataDir, desktopsDir)
-	desktops, err := os.ReadDir(root)
+// scan lists the incarnations on disk but for those that we run already.
+func (p *Provider) scan() ([]incarnation.Home, error) {
+	all, empty, err := p.root.All()
 	if err != nil {
-		return nil, fmt.Errorf("list desktops: %w", err)
+		return nil, err
 	}
-	var found []layout
-	for _, d := range desktops {
-		id := vm.ID(d.Name())
-		if !d.IsDir() || id.Validate() != nil {
-			continue
-		}
-		incs, err := os.ReadDir(filepath.Join(root, d.Name()))
-		if err != nil {
-			return nil, fmt.Errorf("list incarnations: %w", err)
-		}
-		if len(incs) == 0 {
-			if err := removeIfEmpty(filepath.Join(root, d.Name())); err != nil {
-				return nil, err
-			}
-		}
-		for _, i := range incs {
-			inc := vm.Incarnation(i.Name())
-			if i.IsDir() && inc.Validate() == nil && !p.knows(inc) {
-				found = append(found, p.layout(id, inc))
-			}
+	for _, dir := range empty {
+		if err := incarnation.RemoveIfEmpty(dir); err != nil {
+			return nil, err
 		}
 	}
-	return found, nil
+	return slices.DeleteFunc(all, func(l incarnation.Home) bool { return p.knows(l.Inc) }), nil
 }
 
 func (p *Provider) knows(inc vm.Incarnation) bool {
@@ -100,14 +82,14 @@ func (p *Provider) knows(inc vm.Incarnation) bool {
 }
 
 // recoverOne adopts or removes an incarnation.
-func (p *Provider) recoverOne(ctx context.Context, l layout) (*Machine, error) {
-	log := p.cfg.Logger.With("desktop", l.id, "incarnation", l.inc)
-	j, err := readJournal(l)
+func (p *Provider) recoverOne(ctx context.Context, l incarnation.Home) (*Machine, error) {
+	log := p.cfg.Logger.With("desktop", l.ID, "incarnation", l.Inc)
+	j, err := incarnation.Read(l)
 	var pr *proc.Process
 	if err == nil && j.Process != nil {
 		pr, err = proc.Open(*j.Process)
 	}
-	if err != nil || pr == nil || j.Phase != phaseRunning {
+	if err != nil || pr == nil || j.Phase != incarnation.Running {
 		log.Info("removing what is left of a machine", "phase", j.Phase, "reason", err)
 		ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 		defer cancel()
@@ -131,8 +113,8 @@ func (p *Provider) recoverOne(ctx context.Context, l layout) (*Machine, error) {
 // attach gives an adopted machine its network and monitor back, as far as they
 // can be had.
 func (m *Machine) attach(ctx context.Context) {
-	if m.j.Linked && m.p.cfg.Network != nil {
-		n, err := m.p.openNetwork(ctx, m.lay, m.j.Network)
+	if j := m.facts(); j.Linked && m.p.cfg.Network != nil {
+		n, err := m.p.openNetwork(ctx, m.lay, j.Network)
 		if err != nil {
 			m.log.Error("network of an adopted machine not restored", "error", err)
 		}
@@ -140,10 +122,11 @@ func (m *Machine) attach(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
 	defer cancel()
-	mon, err := qmp.Dial(ctx, m.lay.socket(qmpSocket), qmp.Config{})
+	mon, err := qmp.Dial(ctx, m.lay.Socket(incarnation.QMP), qmp.Config{})
 	if err != nil {
 		m.log.Warn("adopted machine does not answer yet", "error", err)
 		return
 	}
 	m.mon = mon
+	m.resettle(ctx, mon)
 }

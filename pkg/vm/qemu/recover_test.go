@@ -27,10 +27,10 @@ type crashJob struct {
 	User                                       *qemu.User
 	Accelerator                                vm.Accelerator
 	Spec                                       vm.Spec
-	// Step is the number of the step of Create and Destroy after which the
-	// daemon kills itself; beyond the last it dies when all is done.
-	Step    int
-	Destroy bool // after Create
+	// Step is the number of the step after which the daemon kills itself; beyond
+	// the last it dies when all is done.
+	Step int
+	Work string // after Create: nothing, destroy, or fork
 }
 
 // crashChild is a daemon that creates a machine, destroys it when it shall, and
@@ -41,7 +41,7 @@ func crashChild(args []string) int {
 		say(err.Error())
 		return 1
 	}
-	n := 0
+	n, quiet := 0, job.Work == "fork" // how machines are created is another's test
 	die := func(step string) {
 		_, _ = os.Stdout.WriteString(step)
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
@@ -49,10 +49,16 @@ func crashChild(args []string) int {
 	}
 	p, err := qemu.New(qemu.Config{
 		DataDir: job.DataDir, RuntimeDir: job.RuntimeDir, QEMU: job.QEMU, QEMUImg: job.QEMUImg, Mke2fs: job.Mke2fs,
-		User: job.User, Accelerator: job.Accelerator, Network: pipeNetwork,
+		User: job.User, Accelerator: job.Accelerator, Network: pipeNetwork, MaxOverlays: 1000,
 		Trace: func(step string) {
+			if quiet {
+				return
+			}
 			if n++; n == job.Step {
 				die(step)
+			}
+			if job.Work == "fork" {
+				_, _ = os.Stdout.WriteString(step + "\n")
 			}
 		},
 	})
@@ -61,8 +67,16 @@ func crashChild(args []string) int {
 		return 1
 	}
 	m, err := p.Create(context.Background(), job.Spec)
-	if err == nil && job.Destroy {
+	if err == nil && quiet {
+		err = ripe(p, m)
+	}
+	quiet = false
+	switch {
+	case err != nil:
+	case job.Work == "destroy":
 		err = m.Destroy(context.Background())
+	case job.Work == "fork":
+		err = forkAndFork(p, m)
 	}
 	if err != nil {
 		say(err.Error())
@@ -73,11 +87,11 @@ func crashChild(args []string) int {
 }
 
 // crashAt runs a daemon that dies after a step and returns the step's name.
-func (e *env) crashAt(t *testing.T, step int, destroy bool) string {
+func (e *env) crashAt(t *testing.T, step int, work string) string {
 	t.Helper()
 	job, err := json.Marshal(crashJob{
 		DataDir: e.cfg.DataDir, RuntimeDir: e.cfg.RuntimeDir, QEMU: e.cfg.QEMU, QEMUImg: e.cfg.QEMUImg, Mke2fs: e.cfg.Mke2fs,
-		User: e.cfg.User, Accelerator: e.cfg.Accelerator, Spec: e.spec(t), Step: step, Destroy: destroy,
+		User: e.cfg.User, Accelerator: e.cfg.Accelerator, Spec: e.spec(t), Step: step, Work: work,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +113,7 @@ func killAtEveryStep(t *testing.T, newEnv func(*testing.T) *env) {
 	seen := map[string]bool{}
 	for step := 1; ; step++ {
 		e := newEnv(t)
-		name := e.crashAt(t, step, true)
+		name := e.crashAt(t, step, "destroy")
 		if name == "done" {
 			e.assertNothingLeft(t)
 			break
@@ -186,7 +200,7 @@ func TestAdoptedMachine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			e.crashAt(t, beyond, false)
+			e.crashAt(t, beyond, "")
 			first := e.provider(t)
 			adopted, err := first.Recover(t.Context())
 			if err != nil || len(adopted) != 1 {
@@ -236,7 +250,7 @@ func offUnseen(t *testing.T, e *env, first *qemu.Provider, m vm.Machine) vm.Mach
 func TestRecycledPidIsNotTouched(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	e.crashAt(t, 1000, false)
+	e.crashAt(t, 1000, "")
 	path := filepath.Join(e.cfg.DataDir, "desktops", "d1", "i1", "journal.json")
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -7,6 +7,10 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/incarnation"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/live"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/log"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/spawn"
 	"github.com/deskfork/deskfork/pkg/vm/qmp"
 )
 
@@ -27,7 +31,9 @@ func (m *Machine) watch(life context.Context) {
 	followed := make(chan struct{})
 	go func() { defer close(followed); m.follow(ctx) }() // awaited below
 	var trims sync.WaitGroup
-	trims.Go(func() { m.trimLogs(ctx) })
+	trims.Go(func() {
+		log.Bound(ctx, m.p.cfg.LogEvery, m.p.cfg.LogLimit, m.log, m.lay.File(incarnation.SerialLog), m.lay.File(incarnation.QEMULog))
+	})
 	err := <-exited
 	stop()
 	<-followed
@@ -58,7 +64,7 @@ func (m *Machine) finish() {
 	case m.guestOff:
 		m.err = vm.ErrGuestShutdown
 	default:
-		m.err = exitError("run", m.cmd, m.lay, werr)
+		m.err = spawn.ExitError("run", m.cmd, m.lay.File(incarnation.QEMULog), werr)
 	}
 	err := m.err
 	m.mu.Unlock()
@@ -117,7 +123,7 @@ func (m *Machine) drop(mon *qmp.Client) {
 }
 
 func (m *Machine) reconnect(ctx context.Context) *qmp.Client {
-	mon, err := qmp.Dial(ctx, m.lay.socket(qmpSocket), qmp.Config{})
+	mon, err := qmp.Dial(ctx, m.lay.Socket(incarnation.QMP), qmp.Config{})
 	if err != nil {
 		m.log.Debug("qmp not reached", "error", err)
 		return nil
@@ -133,11 +139,9 @@ func (m *Machine) reconnect(ctx context.Context) *qmp.Client {
 func (m *Machine) events(ctx context.Context, mon *qmp.Client) {
 	sub := mon.Subscribe(eventQueue)
 	defer sub.Close()
-	var now struct{ Status string }
-	if err := mon.Execute(ctx, "query-status", nil, &now); err != nil {
-		m.log.Debug("status not read", "error", err)
-	} else {
-		m.setStatus(ctx, mon, now.Status)
+	m.resettle(ctx, mon)
+	if status, err := live.Status(ctx, mon); err == nil {
+		m.setStatus(ctx, mon, status)
 	}
 	for {
 		select {
@@ -160,9 +164,9 @@ func (m *Machine) handle(ctx context.Context, mon *qmp.Client, e qmp.Event) {
 			m.setStatus(ctx, mon, "shutdown")
 		}
 	case "STOP":
-		m.setState(vm.StatePaused)
+		m.showState(vm.StatePaused)
 	case "RESUME":
-		m.setState(vm.StateRunning)
+		m.showState(vm.StateRunning)
 	case "BLOCK_IO_ERROR":
 		m.log.Error("disk error", "node", e.Data["node-name"], "operation", e.Data["operation"], "reason", e.Data["reason"])
 	case "GUEST_PANICKED":
@@ -181,7 +185,16 @@ func (m *Machine) setStatus(ctx context.Context, mon *qmp.Client, status string)
 		m.mu.Unlock()
 		m.quit(ctx, mon)
 	default:
-		m.setState(vm.StatePaused)
+		m.showState(vm.StatePaused)
+	}
+}
+
+// showState takes a state that QEMU tells of, unless a snapshot is the reason.
+func (m *Machine) showState(s vm.State) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.hushed {
+		m.state = s
 	}
 }
 

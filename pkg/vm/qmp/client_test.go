@@ -142,6 +142,52 @@ func TestStuckPeerBlocksNobodyForEver(t *testing.T) {
 	})
 }
 
+// lateCut is a connection whose caller goes away while it writes, and whose writes
+// are cut off only a while after.
+type lateCut struct {
+	net.Conn
+	leave context.CancelFunc // nil: nobody leaves
+}
+
+func (c *lateCut) Write(b []byte) (int, error) {
+	if c.leave != nil {
+		c.leave()
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *lateCut) SetWriteDeadline(at time.Time) error {
+	if !at.IsZero() {
+		<-time.After(time.Second)
+	}
+	return c.Conn.SetWriteDeadline(at)
+}
+
+// TestCutOfOneCommandMissesTheNext: whoever gives a command up does not cut off
+// what somebody else writes.
+func TestCutOfOneCommandMissesTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		go fake(theirs, func(cmd command, w io.Writer) { fmt.Fprintf(w, `{"return":{},"id":%d}`+"\n", cmd.ID) })
+		conn := &lateCut{Conn: ours}
+		c, err := qmp.New(t.Context(), conn, qmp.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		conn.leave = cancel
+		_ = c.Execute(ctx, "given up", nil, nil) // answered or not
+		conn.leave = nil
+		for range 2 {
+			if err := c.Execute(t.Context(), "another's", nil, nil); err != nil {
+				t.Error(err)
+			}
+			<-time.After(2 * time.Second)
+		}
+		_ = c.Close()
+	})
+}
+
 func TestGreetingDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()

@@ -23,12 +23,15 @@ func (c *Client) send(ctx context.Context, line []byte, f *os.File) error {
 		return c.Err()
 	}
 	defer func() { c.write <- struct{}{} }()
-	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetWriteDeadline(time.Unix(1, 0)) })
+	cut := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(cut)
+		_ = c.conn.SetWriteDeadline(time.Unix(1, 0))
+	})
 	n, err := c.sendLocked(line, f)
-	if !stop() && err == nil {
-		// The cut came too late to matter; undo it for the next command.
+	if !stop() {
+		<-cut // or it would meet the next command
 		_ = c.conn.SetWriteDeadline(time.Time{})
-		return nil
 	}
 	if err == nil {
 		return nil
@@ -36,7 +39,6 @@ func (c *Client) send(ctx context.Context, line []byte, f *os.File) error {
 	if n > 0 {
 		c.conn.Close()
 	}
-	_ = c.conn.SetWriteDeadline(time.Time{})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

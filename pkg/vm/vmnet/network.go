@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containers/gvisor-tap-vsock/pkg/services/dhcp"
@@ -33,6 +34,7 @@ type Network struct {
 	cfg    Config
 	dialer Dialer
 	link   *link
+	sent   atomic.Int64 // bytes of payload that went out through dialer
 
 	// ctx ends with the network; everything that it started hangs on it.
 	ctx    context.Context
@@ -164,6 +166,9 @@ func newDHCP(s *stack.Stack, mtu int) (*dhcp.Server, error) {
 	}
 	return srv, nil
 }
+
+// Egress is how many bytes of payload the guest has sent to the world since New.
+func (n *Network) Egress() int64 { return n.sent.Load() }
 
 // Stats counts frames since New.
 type Stats struct {

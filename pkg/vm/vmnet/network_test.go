@@ -178,10 +178,13 @@ func TestEgress(t *testing.T) {
 	}))
 	t.Cleanup(web.Close)
 	w := newWire(t)
-	open(t, w, func(c *vmnet.Config) {
+	n := open(t, w, func(c *vmnet.Config) {
 		c.Dialer = world(t, map[string]string{"tcp 203.0.113.1:80": web.Listener.Addr().String()})
 	})
 	g := boot(t, w, 65520)
+	if n.Egress() != 0 {
+		t.Errorf("a guest that has said nothing has sent %d bytes", n.Egress())
+	}
 	client := http.Client{Transport: &http.Transport{DialContext: g.dial}, Timeout: 30 * time.Second}
 	defer client.CloseIdleConnections()
 	body := strings.Repeat("0123456789", 100_000)
@@ -193,6 +196,22 @@ func TestEgress(t *testing.T) {
 	if b, err := io.ReadAll(r.Body); string(b) != "POST "+body || err != nil {
 		t.Errorf("got %d bytes, %v", len(b), err)
 	}
+	if sent := int(egress(t, n, int64(len(body)))); sent > len(body)+1000 {
+		t.Errorf("%d bytes were sent, of a body of %d", sent, len(body))
+	}
+}
+
+// egress is what was sent once it is least or more: bytes are counted after they
+// were written, so what was sent may be answered before it is counted.
+func egress(t *testing.T, n *vmnet.Network, least int64) int64 {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); n.Egress() < least; {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes were counted, less than %d", n.Egress(), least)
+		}
+		<-time.After(time.Millisecond)
+	}
+	return n.Egress()
 }
 
 // TestResetIsPassedOn: what breaks on one side breaks on the other.

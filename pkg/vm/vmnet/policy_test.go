@@ -199,7 +199,7 @@ func TestUDPEgress(t *testing.T) {
 	}
 	echoPackets(t, pc)
 	w := newWire(t)
-	open(t, w, func(c *vmnet.Config) {
+	n := open(t, w, func(c *vmnet.Config) {
 		c.Dialer = world(t, map[string]string{"udp 203.0.113.1:443": pc.LocalAddr().String()})
 	})
 	g := boot(t, w, 65520)
@@ -208,6 +208,10 @@ func TestUDPEgress(t *testing.T) {
 		for _, size := range []int{1, 1200, 60_000, 65_400} {
 			ask(t, c, strings.Repeat("u", size))
 		}
+	}
+	want := int64(3 * (1 + 1200 + 60_000 + 65_400))
+	if sent := egress(t, n, want); sent != want {
+		t.Errorf("%d bytes were counted, not %d", sent, want)
 	}
 }
 

@@ -3,6 +3,7 @@ package vmnet
 import (
 	"log/slog"
 	"net"
+	"sync/atomic"
 
 	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
 	"gvisor.dev/gvisor/pkg/tcpip/stack"
@@ -46,17 +47,28 @@ func (n *Network) carryTCP(r *tcp.ForwarderRequest) {
 	ep, terr := r.CreateEndpoint(&wq)
 	r.Complete(terr != nil)
 	if terr != nil {
-		outside{out}.abort()
+		outside{out, &n.sent}.abort()
 		return
 	}
 	guest := &conn{TCPConn: gonet.NewTCPConn(&wq, ep), ep: ep}
 	guest.keepAlive()
 	ep.SocketOptions().SetSendBufferSize(forwardWindow, true)
-	relay(n.ctx, guest, outside{out})
+	relay(n.ctx, guest, outside{out, &n.sent})
 }
 
 // outside is the far end of a guest's connection.
-type outside struct{ net.Conn }
+type outside struct {
+	net.Conn
+
+	sent *atomic.Int64
+}
+
+// Write counts what was sent.
+func (o outside) Write(b []byte) (int, error) {
+	n, err := o.Conn.Write(b)
+	o.sent.Add(int64(max(n, 0)))
+	return n, err
+}
 
 // CloseWrite ends one direction where the connection can do that.
 func (o outside) CloseWrite() error {

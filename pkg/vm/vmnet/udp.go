@@ -71,7 +71,7 @@ func (n *Network) carryUDP(r *udp.ForwarderRequest, release func()) bool {
 	if to.Port() == 53 {
 		idle = min(idle, dnsIdle)
 	}
-	fl := &flow{guest: gonet.NewUDPConn(&wq, ep), out: out, idle: idle}
+	fl := &flow{guest: gonet.NewUDPConn(&wq, ep), out: outside{out, &n.sent}, idle: idle}
 	if !n.begin() {
 		fl.close()
 		return false

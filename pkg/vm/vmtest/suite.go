@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"testing"
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/vm/vmtest/screen"
 )
 
 // Harness tells the suite how to make and prod a provider's machines.
@@ -25,6 +27,16 @@ type Harness struct {
 	Obeys bool
 	// NoGuest says that nothing answers behind DialGuest.
 	NoGuest bool
+	// Restart stands for the end of a daemon and the start of the next on the
+	// same state: it returns the provider to go on with, before its Recover.
+	// nil: the cases that need it are not run.
+	Restart func(t *testing.T, p vm.Provider) vm.Provider
+	// Damage changes something that a clone of the snapshot reads. nil: the case
+	// is not run.
+	Damage func(t *testing.T, p vm.Provider, id vm.SnapshotID)
+	// Write changes the workspace disk of m as its guest would. nil: nothing is
+	// written.
+	Write func(t *testing.T, m vm.Machine, p []byte, off int64)
 }
 
 const patience = 30 * time.Second
@@ -32,7 +44,7 @@ const patience = 30 * time.Second
 // Run checks that a provider keeps the contract of package vm.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	for name, check := range map[string]func(*testing.T, Harness){
+	cases := map[string]func(*testing.T, Harness){
 		"lifecycle":     lifecycle,
 		"refusals":      refusals,
 		"stop":          stopKeepsAndDestroyRemoves,
@@ -40,7 +52,9 @@ func Run(t *testing.T, h Harness) {
 		"crash":         crash,
 		"two at a time": twoAtATime,
 		"capabilities":  capabilities,
-	} {
+	}
+	maps.Copy(cases, snapshotCases())
+	for name, check := range cases {
 		t.Run(name, func(t *testing.T) { check(t, h) })
 	}
 }
@@ -130,7 +144,7 @@ func display(t *testing.T, m vm.Machine) {
 		t.Fatalf("DialDisplay: %v", err)
 	}
 	defer c.Close()
-	got := make([]byte, len(rfbVersion))
+	got := make([]byte, len(screen.Version))
 	if _, err := io.ReadFull(c, got); err != nil || string(got[:4]) != "RFB " {
 		t.Errorf("display says %q, %v", got, err)
 	}

@@ -42,7 +42,15 @@ func TestFakeKeepsTheContract(t *testing.T) {
 		PowerOff: func(t *testing.T, m vm.Machine) { t.Helper(); fake(t, m).PowerOff() },
 		Crash:    func(t *testing.T, m vm.Machine) { t.Helper(); fake(t, m).Crash("boom") },
 		Obeys:    true,
+		Restart:  func(_ *testing.T, p vm.Provider) vm.Provider { known(p).Restart(); return p },
+		Damage:   func(_ *testing.T, p vm.Provider, id vm.SnapshotID) { known(p).Damage(id) },
+		Write:    func(t *testing.T, m vm.Machine, p []byte, off int64) { t.Helper(); fake(t, m).WriteWorkspace(p, off) },
 	})
+}
+
+func known(p vm.Provider) *vmtest.Provider {
+	fake, _ := p.(*vmtest.Provider)
+	return fake
 }
 
 func TestRestartAdopts(t *testing.T) {
@@ -66,18 +74,18 @@ func TestConfiguredGuestAndRefusal(t *testing.T) {
 	t.Parallel()
 	errCreate, errDial := errors.New("no"), errors.New("refused")
 	p := vmtest.New(vmtest.Config{
-		Create: func(s vm.Spec) error {
+		Create: func(_ context.Context, s vm.Spec) error {
 			if s.ID == "bad" {
 				return errCreate
 			}
 			return nil
 		},
-		Guest: func(_ context.Context, s vm.Spec, port int) (net.Conn, error) {
+		Guest: func(_ context.Context, m *vmtest.Machine, port int) (net.Conn, error) {
 			if port != 80 {
 				return nil, errDial
 			}
 			ours, theirs := net.Pipe()
-			go func() { _, _ = io.WriteString(theirs, string(s.ID)); theirs.Close() }() // ends with the reader
+			go func() { _, _ = io.WriteString(theirs, string(m.Spec().ID)); theirs.Close() }() // ends with the reader
 			return ours, nil
 		},
 	})

@@ -20,8 +20,9 @@ const (
 	MachineType = "q35"
 	// CPUModel is named and versioned rather than "host" or "max", so that
 	// device state loads on another host, and has SSE4.2 (x86-64-v2), which
-	// browsers want; both accelerators offer all of it.
-	CPUModel = "Nehalem-v1"
+	// browsers want; both accelerators offer all of it. rdrand gives programs in
+	// clones of one memory randomness that differs without asking the kernel.
+	CPUModel = "Nehalem-v1,+rdrand"
 )
 
 // Sandbox is QEMU's system call filter. With spawn=deny an exec: migration kills
@@ -32,8 +33,10 @@ const Sandbox = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecont
 const (
 	RAMID         = "ram0"
 	NetID         = "net0"
-	SystemNode    = "system0"
-	WorkspaceNode = "workspace0"
+	SystemID      = "system"
+	WorkspaceID   = "workspace"
+	SystemNode    = SystemID + "0"
+	WorkspaceNode = WorkspaceID + "0"
 	DisplayID     = "video0"
 	ConfigName    = "opt/deskfork/config"
 )
@@ -49,7 +52,7 @@ type Machine struct {
 	Accelerator vm.Accelerator
 	TBSizeMiB   int // translated code under TCG. 0: 128
 	Shape       vm.Shape
-	Memory      Memory
+	RAM         string // file behind the guest's memory; it is read and never written
 	Boot        vm.Boot
 	System      Drive
 	Workspace   Drive
@@ -61,15 +64,9 @@ type Machine struct {
 	VNC         string
 	Serial      string // log file
 	Sandbox     bool   // seccomp filter; off only where QEMU was built without it
-}
-
-// Memory is the file behind the guest's RAM.
-type Memory struct {
-	Path string
-	// Share writes the guest's memory into the file, for the builder of a
-	// template. Without it the file stays as it is and every page that the
-	// guest changes is private to the process: the set that a fork copies.
-	Share bool
+	// Incoming makes QEMU wait for the state of another machine, and stand still
+	// once it has that.
+	Incoming bool
 }
 
 // Drive is a qcow2 file.
@@ -98,6 +95,12 @@ const (
 	slotWorkspace = 8
 )
 
+// paddingName takes the place that a kernel's loader has among the firmware's
+// files. A guest remembers files by their place: in a clone, which is given no
+// kernel, the configuration must have the place it had in the machine that was
+// booted. They are sorted by name, so it comes before ConfigName.
+const paddingName = "opt/deskfork/aligned"
+
 // Build returns the arguments, without the program's name.
 func Build(m Machine) []string {
 	var a args
@@ -106,6 +109,12 @@ func Build(m Machine) []string {
 	a.add("-no-user-config", "-nodefaults")
 	a.platform(m)
 	a.add("-only-migratable")
+	// One form for all states: device state saved without memory has no
+	// configuration section, and a host class is compared instead.
+	a.add("-global", "migration.send-configuration=off")
+	if m.Incoming {
+		a.add("-incoming", "defer", "-S")
+	}
 	if m.Sandbox {
 		a.add("-sandbox", Sandbox)
 	}
@@ -118,8 +127,8 @@ func Build(m Machine) []string {
 	a.device("virtio-rng-pci,id=entropy0,rng=rng0", slotRNG)
 	a.add("-device", "vmgenid,id=generation0,guid=auto")
 	a.net(m.Net)
-	a.drive(SystemNode, "system", m.System, slotSystem)
-	a.drive(WorkspaceNode, "workspace", m.Workspace, slotWorkspace)
+	a.drive(SystemNode, SystemID, m.System, slotSystem)
+	a.drive(WorkspaceNode, WorkspaceID, m.Workspace, slotWorkspace)
 	a.add("-msg", "timestamp=on")
 	return a
 }
@@ -133,13 +142,11 @@ func (a *args) device(spec string, slot int) {
 }
 
 func (a *args) platform(m Machine) {
-	a.add("-machine", MachineType+",memory-backend="+RAMID+",mem-merge=off,vmport=off,smm=off,usb=off")
-	share := "off"
-	if m.Memory.Share {
-		share = "on"
-	}
-	a.add("-object", fmt.Sprintf("memory-backend-file,id=%s,size=%dM,mem-path=%s,share=%s,prealloc=off,dump=off,merge=off",
-		RAMID, m.Shape.MemoryMiB, esc(m.Memory.Path), share))
+	a.add("-machine", MachineType+",memory-backend="+RAMID+",mem-merge=off,vmport=off,smm=off,usb=off,suppress-vmdesc=on")
+	// Not shared: every page that the guest changes is private to the process,
+	// and those are the set that a fork copies.
+	a.add("-object", fmt.Sprintf("memory-backend-file,id=%s,size=%dM,mem-path=%s,share=off,prealloc=off,dump=off,merge=off",
+		RAMID, m.Shape.MemoryMiB, esc(m.RAM)))
 	a.add("-m", fmt.Sprintf("%dM", m.Shape.MemoryMiB))
 	a.add("-smp", fmt.Sprintf("%d,sockets=1,cores=%d,threads=1", m.Shape.VCPUs, m.Shape.VCPUs))
 	a.add("-cpu", CPUModel)
@@ -161,6 +168,8 @@ func (a *args) boot(m Machine) {
 	a.add("-rtc", "base=utc,clock=host,driftfix=slew")
 	if m.Boot.Kernel != "" {
 		a.add("-kernel", m.Boot.Kernel)
+	} else if m.Config != "" {
+		a.add("-fw_cfg", "name="+paddingName+",string=-")
 	}
 	if m.Boot.Initrd != "" {
 		a.add("-initrd", m.Boot.Initrd)

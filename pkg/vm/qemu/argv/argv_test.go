@@ -20,7 +20,7 @@ func machine() argv.Machine {
 	return argv.Machine{
 		Name: "d1", UUID: "00000000-0000-5000-8000-000000000001",
 		Accelerator: vm.AccelTCG, Shape: shape,
-		Memory:    argv.Memory{Path: "/data/ram"},
+		RAM:       "/data/ram",
 		Boot:      vm.Boot{Kernel: "/img/vmlinuz", Initrd: "/img/initrd", Cmdline: "root=/dev/vda quiet"},
 		System:    argv.Drive{Path: "/data/system.qcow2", Volatile: true},
 		Workspace: argv.Drive{Path: "/data/workspace.qcow2"},
@@ -34,14 +34,14 @@ func machine() argv.Machine {
 func TestBuildGolden(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*argv.Machine){
-		"tcg":      func(*argv.Machine) {},
-		"kvm":      func(m *argv.Machine) { m.Accelerator = vm.AccelKVM },
-		"template": func(m *argv.Machine) { m.Memory.Share = true },
+		"tcg":   func(*argv.Machine) {},
+		"kvm":   func(m *argv.Machine) { m.Accelerator = vm.AccelKVM },
+		"clone": func(m *argv.Machine) { m.Incoming, m.Boot = true, vm.Boot{} },
 		"bare": func(m *argv.Machine) {
 			m.Net, m.Config, m.Boot, m.Sandbox, m.TBSizeMiB = nil, "", vm.Boot{}, false, 32
 		},
 		"commas": func(m *argv.Machine) {
-			m.Name, m.QMP, m.Memory.Path, m.System.Path = "a,b", "/run/q,m", "/data/r,share=on", "/data/s,x"
+			m.Name, m.QMP, m.RAM, m.System.Path = "a,b", "/run/q,m", "/data/r,share=on", "/data/s,x"
 			m.Boot.Kernel = "/img/k,1"
 		},
 	} {

@@ -30,6 +30,9 @@ func (t Tools) Create(ctx context.Context, d vm.Disk, path string) error {
 	if d.Base != "" {
 		return t.overlay(ctx, d, path)
 	}
+	if d.Source != "" {
+		return t.filled(ctx, d, path)
+	}
 	if d.Label == "" {
 		return t.run(ctx, t.QEMUImg, "create", "-q", "-f", "qcow2", path, mib(d.SizeMiB))
 	}
@@ -45,6 +48,18 @@ func (t Tools) overlay(ctx context.Context, d vm.Disk, path string) error {
 		args = append(args, mib(d.SizeMiB))
 	}
 	return t.run(ctx, t.QEMUImg, args...)
+}
+
+// filled takes what is in a raw file of ours.
+func (t Tools) filled(ctx context.Context, d vm.Disk, path string) error {
+	info, err := os.Stat(d.Source)
+	if err != nil {
+		return fmt.Errorf("look for the disk's content: %w", err)
+	}
+	if info.Size() != d.SizeMiB<<20 {
+		return fmt.Errorf("%w: a disk of %d MiB whose content has %d bytes", vm.ErrInvalid, d.SizeMiB, info.Size())
+	}
+	return t.run(ctx, t.QEMUImg, "convert", "-q", "-f", "raw", "-O", "qcow2", d.Source, path)
 }
 
 // formatted goes by way of a sparse raw file, for mke2fs knows no qcow2. The
@@ -102,4 +117,20 @@ func noSpace(err error, text string) error {
 		return fmt.Errorf("%w: %w", vm.ErrNoSpace, err)
 	}
 	return err
+}
+
+// Flatten writes what the qcow2 file at path holds beyond base into one new
+// qcow2 file; an empty base stands for everything.
+func (t Tools) Flatten(ctx context.Context, path, base, format, out string) error {
+	args := []string{"convert", "-q", "-f", "qcow2", "-O", "qcow2"}
+	if base != "" {
+		args = append(args, "-B", base, "-F", format)
+	}
+	return t.run(ctx, t.QEMUImg, append(args, path, out)...)
+}
+
+// Rebase makes base the backing file of the qcow2 file at path, whose data stays
+// as it is.
+func (t Tools) Rebase(ctx context.Context, path, base, format string) error {
+	return t.run(ctx, t.QEMUImg, "rebase", "-q", "-u", "-f", "qcow2", "-F", format, "-b", base, path)
 }

@@ -86,7 +86,11 @@ func (u *User) May(st unix.Stat_t, want uint32) bool {
 
 // Unreachable returns the first directory on the way to dir that u may not pass
 // through, or nothing. What does not exist yet does not block.
+// nil is our own user.
 func (u *User) Unreachable(dir string) string {
+	if u == nil {
+		u = Self()
+	}
 	var parts []string
 	for d := dir; ; d = filepath.Dir(d) {
 		parts = append(parts, d)

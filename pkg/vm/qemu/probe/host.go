@@ -1,19 +1,17 @@
 package probe
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/cgroup"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/pages"
 )
-
-const pagemapBytes = 8 // one entry of /proc/PID/pagemap
 
 // Host asks what the host lends to machines.
 func (p Prober) Host() []vm.Probe {
@@ -32,34 +30,23 @@ func (p Prober) probeCgroup() vm.Probe {
 	return pr
 }
 
-// probeMemoryAccess asks whether another process's pages may be told apart and
-// read, which live forks need. It can only be tried on a process of QEMU's
-// user; here the rules of ptrace(2) are applied.
+// probeMemoryAccess tries on a process of QEMU's user what live forks do: tell
+// its pages apart, read and write them.
 func (p Prober) probeMemoryAccess() vm.Probe {
-	pr := vm.Probe{Name: MemoryAccess, Cost: "live forks take the slow way", Fix: "set kernel.yama.ptrace_scope=0 or give vmhost CAP_SYS_PTRACE"}
-	f, err := os.Open("/proc/self/pagemap")
-	if err == nil {
-		_, err = f.ReadAt(make([]byte, pagemapBytes), 0)
-		f.Close()
+	pr := vm.Probe{
+		Name: MemoryAccess, OK: true, Detail: "memory of machines can be read, compared and written",
 	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		pr.Detail = "pagemap: " + err.Error()
+	const cost = "snapshots and forks copy all of the memory through a migration stream: seconds instead of milliseconds"
+	if err := pages.ProbeAs(&syscall.SysProcAttr{Credential: p.User.Credential()}); err != nil {
+		pr.OK, pr.Detail, pr.Cost = false, err.Error(), cost
+		pr.Fix = "give vmhost CAP_SYS_PTRACE, or set kernel.yama.ptrace_scope=0 and run QEMU as vmhost's own user"
 		return pr
 	}
 	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
-	switch {
-	case hasCapability(unix.CAP_SYS_PTRACE):
-		pr.Detail = "CAP_SYS_PTRACE"
-	case p.User != nil && p.User.UID != uint32(os.Geteuid()):
-		pr.Detail = "QEMU runs as another user and we lack CAP_SYS_PTRACE"
-		return pr
-	case err == nil && strings.TrimSpace(string(scope)) != "0":
-		pr.Detail = "kernel.yama.ptrace_scope=" + strings.TrimSpace(string(scope)) + ": only until the daemon restarts"
-		return pr
-	default:
-		pr.Detail = "same user, no yama restriction"
+	if s := strings.TrimSpace(string(scope)); err == nil && s != "0" && !hasCapability(unix.CAP_SYS_PTRACE) {
+		pr.OK, pr.Detail = false, "kernel.yama.ptrace_scope="+s+": only machines that this daemon has started, not those of an earlier one"
+		pr.Cost, pr.Fix = cost+", after a restart of the daemon", "set kernel.yama.ptrace_scope=0 or give vmhost CAP_SYS_PTRACE"
 	}
-	pr.OK, pr.Cost, pr.Fix = true, "", ""
 	return pr
 }
 

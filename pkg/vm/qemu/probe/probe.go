@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +78,40 @@ func Version(ctx context.Context, program string) (string, error) {
 		return "", fmt.Errorf("QEMU %s is too old: want at least %s", m[1], minimum)
 	}
 	return m[1], nil
+}
+
+// Capabilities examines everything. want is the accelerator asked for, a how it is
+// probed, without the version. It is an error when no machine could run at all;
+// the probes come with it even then.
+func (p Prober) Capabilities(ctx context.Context, want vm.Accelerator, a accel.Config) (vm.Capabilities, error) {
+	var c vm.Capabilities
+	version, err := Version(ctx, p.QEMU)
+	if err != nil {
+		c.Limits = append(p.Tools(ctx, "", err), p.Host()...) //nolint:contextcheck // quick, and cut short by nothing
+		return c, err
+	}
+	c.Version, a.Version = version, version
+	c.Limits = append(p.Tools(ctx, version, nil), p.KVMDevice())
+	r, err := accel.New(a).Resolve(ctx, want)
+	c.Accelerator, c.AcceleratorReason = r.Accelerator, r.Reason
+	c.Limits = append(c.Limits, Accelerated(r, err))
+	c.Limits = slices.Concat(c.Limits, p.Features(ctx), p.Host()) //nolint:contextcheck // quick, and cut short by nothing
+	return c, err
+}
+
+// Find finds a program in PATH or where an ordinary user's PATH does not look,
+// unless it is configured; when it is nowhere its name is kept and starting it
+// says so.
+func Find(configured, name string) string {
+	if configured != "" {
+		return configured
+	}
+	for _, candidate := range []string{name, "/usr/sbin/" + name, "/sbin/" + name} {
+		if path, err := exec.LookPath(candidate); err == nil {
+			return path
+		}
+	}
+	return name
 }
 
 // Accelerated says what the accelerator probe found.

@@ -1,4 +1,5 @@
-package vmtest
+// Package screen is a synthetic display that speaks RFB, for fake machines.
+package screen
 
 import (
 	"image"
@@ -27,7 +28,8 @@ type Screen struct {
 	events  []Event
 }
 
-func newScreen(width, height int) *Screen {
+// New makes a screen of so many pixels.
+func New(width, height int) *Screen {
 	s := &Screen{img: image.NewRGBA(image.Rect(0, 0, width, height)), changed: make(chan struct{})}
 	s.Fill(s.img.Bounds(), color.RGBA{0x20, 0x40, 0x60, 0xff})
 	return s
@@ -47,6 +49,15 @@ func (s *Screen) Draw(src image.Image) {
 	defer s.mu.Unlock()
 	draw.Draw(s.img, src.Bounds(), src, src.Bounds().Min, draw.Src)
 	s.touch()
+}
+
+// Still is a copy of what is shown now.
+func (s *Screen) Still() *image.RGBA {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	img := image.NewRGBA(s.img.Rect)
+	copy(img.Pix, s.img.Pix)
+	return img
 }
 
 func (s *Screen) touch() {

@@ -1,4 +1,4 @@
-package qemu
+package incarnation
 
 import (
 	"context"
@@ -15,27 +15,27 @@ import (
 	"github.com/deskfork/deskfork/pkg/vm/qemu/cgroup"
 )
 
-// remove takes away all of an incarnation, from any state that Create, Destroy
+// Remove takes away all of an incarnation, from any state that Create, Destroy
 // or an earlier remove was cut off in: processes first, the journal last.
 // known is the process of the journal, if it names one; the UUID finds it and
 // any other in any case. Idempotent.
-func (p *Provider) remove(ctx context.Context, l layout, known *proc.Process, trace string) error {
+func Remove(ctx context.Context, h Home, known *proc.Process, cgroups string, trace func(step string)) error {
 	for _, step := range []struct {
 		name string
 		do   func() error
 	}{
-		{"process", func() error { return killAll(ctx, l.uuid, known) }},
-		{"runtime", func() error { return os.RemoveAll(l.run) }},
-		{"cgroup", func() error { return cgroup.Remove(ctx, p.cfg.CgroupRoot, string(l.inc)) }},
-		{"files", func() error { return removeAllBut(l.dir, journalFile) }},
-		{"journal", func() error { return removeIfThere(l.file(journalFile)) }},
-		{"directory", func() error { return removeIfThere(l.dir) }},
-		{"desktop", func() error { return removeIfEmpty(filepath.Dir(l.dir)) }},
+		{"process", func() error { return killAll(ctx, h.UUID, known) }},
+		{"runtime", func() error { return os.RemoveAll(h.Run) }},
+		{"cgroup", func() error { return cgroup.Remove(ctx, cgroups, string(h.Inc)) }},
+		{"files", func() error { return removeAllBut(h.Dir, journalFile) }},
+		{"journal", func() error { return removeIfThere(h.File(journalFile)) }},
+		{"directory", func() error { return removeIfThere(h.Dir) }},
+		{"desktop", func() error { return RemoveIfEmpty(filepath.Dir(h.Dir)) }},
 	} {
 		if err := step.do(); err != nil {
-			return fmt.Errorf("remove %s of incarnation %s: %w", step.name, l.inc, err)
+			return fmt.Errorf("remove %s of incarnation %s: %w", step.name, h.Inc, err)
 		}
-		p.cfg.Trace(trace + step.name)
+		trace(step.name)
 	}
 	return nil
 }
@@ -86,8 +86,8 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// removeIfEmpty leaves the directory of a desktop that has other incarnations.
-func removeIfEmpty(dir string) error {
+// RemoveIfEmpty leaves the directory of a desktop that has other incarnations.
+func RemoveIfEmpty(dir string) error {
 	err := os.Remove(dir)
 	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) || errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -95,19 +95,19 @@ func removeIfEmpty(dir string) error {
 	return err
 }
 
-// removeStrays takes away runtime directories and cgroups of incarnations that
+// RemoveStrays takes away runtime directories and cgroups of incarnations that
 // are not kept.
-func (p *Provider) removeStrays(ctx context.Context, kept map[string]bool) error {
+func (r Root) RemoveStrays(ctx context.Context, cgroups string, kept map[string]bool) error {
 	var errs []error
-	entries, err := os.ReadDir(p.socketsRoot())
+	entries, err := os.ReadDir(r.Sockets())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		errs = append(errs, fmt.Errorf("look for stray sockets: %w", err))
 	}
 	for _, e := range entries {
 		if !kept[e.Name()] && !strings.HasPrefix(e.Name(), ".") {
-			errs = append(errs, os.RemoveAll(filepath.Join(p.socketsRoot(), e.Name())))
+			errs = append(errs, os.RemoveAll(filepath.Join(r.Sockets(), e.Name())))
 		}
 	}
-	errs = append(errs, cgroup.RemoveStrays(ctx, p.cfg.CgroupRoot, kept))
+	errs = append(errs, cgroup.RemoveStrays(ctx, cgroups, kept))
 	return errors.Join(errs...)
 }

@@ -1,4 +1,4 @@
-package vmtest
+package screen
 
 import (
 	"bufio"
@@ -15,7 +15,9 @@ import (
 // The part of RFC 6143 that a synthetic screen needs: version 3.8, no security,
 // raw encoding at 32 bits a pixel, and QEMU's extended key events.
 const (
-	rfbVersion    = "RFB 003.008\n"
+	// Version is what an RFB server says first.
+	Version = "RFB 003.008\n"
+
 	bytesPerPixel = 4
 
 	msgSetPixelFormat = 0
@@ -53,8 +55,8 @@ type updateRequest struct {
 	rect        image.Rectangle
 }
 
-// serve speaks RFB until the connection ends.
-func (s *Screen) serve(conn net.Conn) {
+// Serve speaks RFB until the connection ends.
+func (s *Screen) Serve(conn net.Conn) {
 	c := &session{s: s, conn: conn, r: bufio.NewReader(conn)}
 	requests := make(chan updateRequest, 16)
 	ended := make(chan struct{})
@@ -77,10 +79,10 @@ func (c *session) read(n int) ([]byte, error) {
 }
 
 func (c *session) handshake() error {
-	if _, err := io.WriteString(c.conn, rfbVersion); err != nil {
+	if _, err := io.WriteString(c.conn, Version); err != nil {
 		return err
 	}
-	if v, err := c.read(len(rfbVersion)); err != nil || string(v) != rfbVersion {
+	if v, err := c.read(len(Version)); err != nil || string(v) != Version {
 		return fmt.Errorf("client version %q: %w", v, errors.Join(err, errors.ErrUnsupported))
 	}
 	if _, err := c.conn.Write([]byte{1, 1}); err != nil { // one type: none
