@@ -16,6 +16,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,12 +62,14 @@ type Server struct {
 	router  mux.Router
 	bootID  string
 
+	shaking chan struct{} // holds one token: the right to serve a handshake
+
 	mu       sync.Mutex
 	token    string
-	epoch    int // of the token
+	epoch    int // rises when the links of before are cut
 	user     string
 	env      map[string]string
-	sessions map[*mux.Session]int // with the epoch of the token that opened it
+	sessions map[*mux.Session]chan struct{} // closed when all calls of it have returned
 	wg       sync.WaitGroup
 }
 
@@ -84,7 +87,10 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Timing == (mux.Timing{}) {
 		cfg.Timing = mux.Timing{Idle: time.Minute, Write: time.Minute}
 	}
-	s := &Server{cfg: cfg, log: cfg.Logger, user: cfg.User, bootID: bootID(), sessions: map[*mux.Session]int{}, router: mux.Router{}}
+	s := &Server{
+		cfg: cfg, log: cfg.Logger, user: cfg.User, bootID: bootID(), router: mux.Router{},
+		shaking: make(chan struct{}, 1), sessions: map[*mux.Session]chan struct{}{},
+	}
 	cfg.Exec.Defaults, cfg.Exec.Logger = s.defaults, cfg.Logger
 	cfg.System.Logger = cfg.Logger
 	s.execs = exec.NewTable(cfg.Exec)
@@ -117,6 +123,8 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		ReadHeaderTimeout: headers, IdleTimeout: headers, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	s.system.Melt() // one before us may have ended in between
+	defer s.system.Melt()
 	var work sync.WaitGroup
 	if s.display != nil {
 		work.Go(func() { _ = s.display.Run(ctx) }) // returns ctx's error only
@@ -128,7 +136,7 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	err := srv.Serve(ln)
 	cancel()
 	work.Wait()
-	s.closeSessions(-1, nil, ctx.Err())
+	s.closeAll(ctx.Err())
 	s.execs.Close()
 	s.wg.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
@@ -167,17 +175,19 @@ func (s *Server) link(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	}
 	session := mux.New(mux.Config{Conn: conn, Handler: s.router, Logger: s.log})
 	s.mu.Lock()
-	if epoch != s.epoch || ctx.Err() != nil { // the token was replaced just now
+	if epoch != s.epoch || ctx.Err() != nil { // others were cut just now
 		s.mu.Unlock()
 		conn.Close(nil)
 		return
 	}
-	s.sessions[session] = epoch
+	ended := make(chan struct{})
+	s.sessions[session] = ended
 	s.wg.Add(1)
 	s.mu.Unlock()
 	defer s.wg.Done()
 	s.log.Info("link opened", "remote", r.RemoteAddr)
 	err = session.Run(ctx)
+	close(ended)
 	s.mu.Lock()
 	delete(s.sessions, session)
 	s.mu.Unlock()
@@ -200,8 +210,8 @@ func (s *Server) allowed(remote string) bool {
 	return false
 }
 
-// authorized compares in constant time, whatever the lengths. It returns which
-// token it was.
+// authorized compares in constant time, whatever the lengths. It returns in
+// which epoch.
 func (s *Server) authorized(r *http.Request) (epoch int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,30 +228,27 @@ func (s *Server) authorized(r *http.Request) (epoch int, ok bool) {
 	return s.epoch, subtle.ConstantTimeCompare(a[:], b[:]) == 1 && found
 }
 
-// closeSessions ends the links opened by tokens before epoch, but one; a
-// negative epoch means all.
-func (s *Server) closeSessions(epoch int, but *mux.Session, reason error) {
+// closeAll ends every link.
+func (s *Server) closeAll(reason error) {
 	s.mu.Lock()
-	var old []*mux.Session
-	for session, e := range s.sessions {
-		if session != but && (epoch < 0 || e < epoch) {
-			old = append(old, session)
-		}
-	}
+	sessions := slices.Collect(maps.Keys(s.sessions))
 	s.mu.Unlock()
-	for _, session := range old {
+	for _, session := range sessions {
 		session.Close(reason)
 	}
 }
 
-func (s *Server) displayChanged(up bool) {
+// emit tells all links of an event.
+func (s *Server) emit(name string, params any) {
 	s.mu.Lock()
-	sessions := maps.Clone(s.sessions)
+	sessions := slices.Collect(maps.Keys(s.sessions))
 	s.mu.Unlock()
-	for session := range sessions {
-		_ = session.Emit(guest.EventDisplay, guest.DisplayEvent{Up: up}) // a lost link needs no event
+	for _, session := range sessions {
+		_ = session.Emit(name, params) // a lost link needs no event
 	}
 }
+
+func (s *Server) displayChanged(up bool) { s.emit(guest.EventDisplay, guest.DisplayEvent{Up: up}) }
 
 func (s *Server) defaultUser() string {
 	s.mu.Lock()
@@ -281,45 +288,13 @@ func (s *Server) hello(_ context.Context, _ *mux.Call, p guest.HelloParams) (gue
 	if hasSystem {
 		h.Capabilities = append(h.Capabilities, "system")
 	}
+	if s.system.Freezes() {
+		h.Capabilities = append(h.Capabilities, "freeze")
+	}
 	if s.display != nil {
 		h.Capabilities = append(h.Capabilities, "desktop")
 	} else {
 		h.Missing = append(h.Missing, "desktop: no helper is installed")
 	}
 	return h, nil
-}
-
-// handshake prepares the guest, step by step; the new token comes last, so
-// that a host whose handshake failed can try again.
-func (s *Server) handshake(_ context.Context, c *mux.Call, h guest.Handshake) (any, error) {
-	name := h.User
-	if name == "" {
-		name = s.defaultUser()
-	}
-	u, err := account.Lookup(name)
-	if err != nil {
-		return nil, fmt.Errorf("handshake: %w", err)
-	}
-	if err := s.system.Prepare(h, system.Owner{UID: int(u.UID), GID: int(u.GID)}); err != nil {
-		return nil, fmt.Errorf("handshake: %w", err)
-	}
-	s.mu.Lock()
-	if h.User != "" {
-		s.user = h.User
-	}
-	if h.Env != nil {
-		s.env = maps.Clone(h.Env)
-	}
-	replaced := h.Token != "" && h.Token != s.token
-	if replaced {
-		s.token = h.Token
-		s.epoch++
-		s.sessions[c.Session()] = s.epoch
-	}
-	epoch := s.epoch
-	s.mu.Unlock()
-	if replaced {
-		s.closeSessions(epoch, c.Session(), errors.New("the token was replaced"))
-	}
-	return nil, nil
 }

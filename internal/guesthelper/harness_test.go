@@ -7,12 +7,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,11 +28,20 @@ import (
 // xdotool x11-xserver-utils x11-xkb-utils x11-utils
 // python3-gi gir1.2-gtk-3.0 dbus-daemon chromium, and a Go toolchain.
 
+// beside is how many tests run at a time: more than there are cores, because
+// they wait for programs to read their events.
+const beside = 6
+
 // helperPath is the helper under test, built by TestMain with the tags of the
 // test and the race detector.
 var helperPath string
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(beside)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	dir, err := os.MkdirTemp("", "guesthelper")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -60,12 +71,13 @@ func spawn(t *testing.T, cmd *exec.Cmd) {
 	})
 }
 
-// eventually polls until ok or 20 s have passed.
+// eventually polls until ok. The limit is only for what never comes: tests run
+// beside others on a host that is busy.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(20 * time.Second)
+	end := time.After(time.Minute)
 	for {
 		if ok() {
 			return
@@ -73,7 +85,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("%s: not within 20 s", what)
+			t.Fatalf("%s: not within a minute", what)
 		}
 	}
 }
@@ -84,9 +96,11 @@ type xserver struct {
 	home string
 }
 
-// startX starts an X server of its own and an empty home.
+// startX starts an X server of its own and an empty home. The test runs beside
+// others: it shares nothing with them, and waits most of the time.
 func startX(t *testing.T, args ...string) *xserver {
 	t.Helper()
+	t.Parallel()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +114,30 @@ func startX(t *testing.T, args ...string) *xserver {
 	if err != nil {
 		t.Fatalf("start Xvfb: %v", err)
 	}
-	return &xserver{name: ":" + strings.TrimSpace(line), cmd: cmd, home: t.TempDir()}
+	x := &xserver{name: ":" + strings.TrimSpace(line), cmd: cmd, home: t.TempDir()}
+	t.Cleanup(func() { x.endAll(t) }) // before the home goes
+	return x
+}
+
+// endAll ends every program of the session, those too that the helper started and
+// that outlive it.
+func (x *xserver) endAll(t *testing.T) {
+	t.Helper()
+	home := []byte("HOME=" + x.home + "\x00")
+	eventually(t, "the end of all programs", func() bool {
+		left := false
+		files, _ := filepath.Glob("/proc/[0-9]*/environ")
+		for _, file := range files {
+			env, err := os.ReadFile(file)
+			if err != nil || !bytes.Contains(env, home) {
+				continue
+			}
+			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+				left = syscall.Kill(pid, syscall.SIGKILL) == nil || left
+			}
+		}
+		return !left
+	})
 }
 
 func (x *xserver) env() []string {
@@ -109,7 +146,8 @@ func (x *xserver) env() []string {
 		"NO_AT_BRIDGE=1", "GTK_IM_MODULE=gtk-im-context-simple", "XDG_RUNTIME_DIR=" + x.home, "GDK_BACKEND=x11",
 		"XDG_CONFIG_HOME=" + x.home + "/.config", "GSETTINGS_BACKEND=memory", "DBUS_SESSION_BUS_ADDRESS=unix:path=" + x.home + "/bus",
 	}
-	return append(env, "PATH="+os.Getenv("PATH"))
+	// The race detector sleeps for a second at the end of a program.
+	return append(env, "GORACE=atexit_sleep_ms=0", "PATH="+os.Getenv("PATH"))
 }
 
 // run starts a program of the session.

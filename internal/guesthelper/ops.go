@@ -64,7 +64,10 @@ func (s *Session) ops() map[string]op {
 			return s.windows.Change(ctx, p)
 		}),
 		guest.OpLaunch: with(func(ctx context.Context, p guest.Launch) (any, error) {
-			return s.launch.Launch(ctx, p)
+			return s.start(ctx, p)
+		}),
+		guest.OpPark: with(func(ctx context.Context, p guest.Park) (any, error) {
+			return s.parker.Park(ctx, p)
 		}),
 	}
 }

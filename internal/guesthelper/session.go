@@ -17,6 +17,7 @@ import (
 	"github.com/deskfork/deskfork/internal/guesthelper/display"
 	"github.com/deskfork/deskfork/internal/guesthelper/input"
 	"github.com/deskfork/deskfork/internal/guesthelper/launch"
+	"github.com/deskfork/deskfork/internal/guesthelper/park"
 	"github.com/deskfork/deskfork/internal/guesthelper/screen"
 	"github.com/deskfork/deskfork/internal/guesthelper/window"
 	"github.com/deskfork/deskfork/internal/guesthelper/xkb"
@@ -42,6 +43,7 @@ type Session struct {
 	windows *window.Windows
 	layout  *xkb.Layout
 	launch  *launch.Launcher
+	parker  *park.Parker
 	missing []string
 }
 
@@ -56,6 +58,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{d: d, screen: screen.New(d), windows: window.New(d), launch: launch.New(cfg.Env, cfg.Home)}
+	s.parker = park.New(d, s.windows, s.launch, park.MarkFile(launch.Value(cfg.Env, "XDG_RUNTIME_DIR")))
 	s.layout = xkb.NewLayout(d, cfg.Env)
 	if !s.screen.CanResize() {
 		s.missing = append(s.missing, guest.OpSetScreen+": the X server lacks RandR 1.3")
@@ -134,6 +137,20 @@ func (s *Session) ready() (guest.Screen, error) {
 	return s.screen.Size()
 }
 
+// start starts a program, or shows it where it is parked.
+func (s *Session) start(ctx context.Context, what guest.Launch) (guest.Launched, error) {
+	if s.launch.Browses(what.URL) || s.parker.Is(what.Argv) {
+		shown, ok, err := s.parker.Show()
+		if err != nil {
+			return guest.Launched{}, err
+		}
+		if ok && what.URL == "" {
+			return guest.Launched{PID: shown.PID}, nil
+		}
+	}
+	return s.launch.Launch(ctx, what)
+}
+
 func (s *Session) player() (*input.Player, error) {
 	if s.input == nil {
 		return nil, &guest.Error{Code: guest.CodeUnsupported, Message: strings.Join(s.missing, "; ")}
@@ -153,4 +170,16 @@ func code(err error) *guest.Error {
 		return &guest.Error{Code: guest.CodeCancelled, Message: err.Error()}
 	}
 	return &guest.Error{Code: guest.CodeInternal, Message: fmt.Sprint(err)}
+}
+
+// ShowParked puts the window that is parked on display name on the screen, and
+// reports whether there was one. runtimeDir is the session's.
+func ShowParked(name, runtimeDir string) (bool, error) {
+	d, err := display.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer d.Conn.Close()
+	_, shown, err := park.New(d, window.New(d), launch.New(nil, ""), park.MarkFile(runtimeDir)).Show()
+	return shown, err
 }

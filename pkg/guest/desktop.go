@@ -1,5 +1,7 @@
 package guest
 
+import "time"
+
 // Operations of the desktop, served by the helper. In both wires, to the helper
 // and to the host, pixels and clipboard contents travel as bytes beside the
 // JSON, never inside it.
@@ -17,6 +19,7 @@ const (
 	OpWindows        = "desktop.windows"         // nil → WindowList
 	OpWindow         = "desktop.window"          // WindowOp → WindowDone
 	OpLaunch         = "desktop.launch"          // Launch → Launched
+	OpPark           = "desktop.park"            // Park → Parked
 )
 
 // Screenshot formats.
@@ -77,4 +80,20 @@ type WindowList struct {
 // Launched is the answer to a Launch.
 type Launched struct {
 	PID int `json:"pid"`
+}
+
+// Park starts a program and, when it has drawn its first window and is at rest,
+// takes that window off the screen. It comes back, at once, when the program is
+// started again. A machine is parked before it is sealed.
+type Park struct {
+	Argv  []string `json:"argv"`
+	Class string   `json:"class"` // of the window
+	// Quiet is for how long the program must be at rest. Default 3 s.
+	Quiet time.Duration `json:"quiet_ns,omitempty"`
+}
+
+// Parked is the window that is parked.
+type Parked struct {
+	PID    int    `json:"pid"`
+	Window uint64 `json:"window"`
 }

@@ -9,17 +9,21 @@ const Protocol = 1
 // request opens them.
 const (
 	OpHello     = "hello"     // HelloParams → Hello
-	OpHandshake = "handshake" // Handshake → nil
+	OpHandshake = "handshake" // Handshake → Handshaken
 
-	OpExecStart  = "exec.start"  // ExecSpec → ExecStatus
-	OpExecRun    = "exec.run"    // ExecRunParams → ExecRunResult; streams: stdin and stdout, stderr
-	OpExecAttach = "exec.attach" // ExecAttachParams → ExecAttached; streams: stdin and stdout, stderr
-	OpExecWait   = "exec.wait"   // ExecRef → ExecStatus
-	OpExecStatus = "exec.status" // ExecRef → ExecStatus
-	OpExecList   = "exec.list"   // nil → ExecList
-	OpExecSignal = "exec.signal" // ExecSignal → nil
-	OpExecResize = "exec.resize" // ExecResize → nil
-	OpExecRemove = "exec.remove" // ExecRef → nil; kills what still runs
+	OpExecStart = "exec.start" // ExecSpec → ExecStatus
+	// A sealed start has the program begin once exec.unseal brought its secrets,
+	// which only a process that is gone by then could read: see Secrets.
+	OpExecStartSealed = "exec.start_sealed" // ExecSpec → ExecStatus
+	OpExecUnseal      = "exec.unseal"       // ExecRef → nil; stream: what Seal made; repeated: nothing
+	OpExecRun         = "exec.run"          // ExecRunParams → ExecRunResult; streams: stdin and stdout, stderr
+	OpExecAttach      = "exec.attach"       // ExecAttachParams → ExecAttached; streams: stdin and stdout, stderr
+	OpExecWait        = "exec.wait"         // ExecRef → ExecStatus
+	OpExecStatus      = "exec.status"       // ExecRef → ExecStatus
+	OpExecList        = "exec.list"         // nil → ExecList
+	OpExecSignal      = "exec.signal"       // ExecSignal → nil
+	OpExecResize      = "exec.resize"       // ExecResize → nil
+	OpExecRemove      = "exec.remove"       // ExecRef → nil; kills what still runs
 
 	OpFileStat   = "files.stat"    // PathParams → FileInfo
 	OpFileList   = "files.list"    // ListParams → nil; stream: one FileInfo a line
@@ -34,17 +38,22 @@ const (
 	OpTarIn      = "files.tar_in"  // PathParams → TarResult; stream: the archive
 	OpWatch      = "watch"         // WatchParams → nil; stream: one FileChange a line
 
-	OpSetClock = "system.set_clock" // ClockParams → nil
+	OpSetClock = "system.set_clock" // ClockParams → ClockState
 	OpReseed   = "system.reseed"    // ReseedParams → nil
 	OpHostname = "system.hostname"  // HostnameParams → nil
 	OpPower    = "system.power"     // PowerParams → nil
 	OpInfo     = "system.info"      // nil → Info
+	OpFreeze   = "system.freeze"    // FreezeParams → Frozen
+	OpThaw     = "system.thaw"      // ThawParams → Thawed
 
 	OpDial = "dial" // DialParams → nil; stream: the connection
 )
 
-// EventDisplay tells that the desktop's helper came or went (DisplayEvent).
-const EventDisplay = "display"
+// Events.
+const (
+	EventDisplay    = "display"    // the desktop's helper came or went (DisplayEvent)
+	EventGeneration = "generation" // a handshake began another generation (GenerationEvent)
+)
 
 // HelloParams is the host's half of the version exchange.
 type HelloParams struct {
@@ -76,6 +85,9 @@ type ExecAttachParams struct {
 	OutFrom int64  `json:"out_from"`
 	ErrFrom int64  `json:"err_from"`
 	Stdin   bool   `json:"stdin"`
+	// Lag is how many of the bytes that the client has read it may ask for again
+	// when it attaches anew; they are kept. At most the exec's Ring.
+	Lag int64 `json:"lag,omitempty"`
 }
 
 // ExecAttached says where the streams really start: later than asked when the
@@ -184,11 +196,6 @@ type TarResult struct {
 type WatchParams struct {
 	PathParams
 	Recursive bool `json:"recursive,omitempty"`
-}
-
-// ClockParams carries the time to set.
-type ClockParams struct {
-	Now time.Time `json:"now"`
 }
 
 // ReseedParams carries random bytes for the kernel.

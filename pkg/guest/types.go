@@ -20,19 +20,8 @@ type Hello struct {
 	OS           string   `json:"os"`       // linux, windows, darwin
 	Arch         string   `json:"arch"`
 	BootID       string   `json:"boot_id"`
-	Capabilities []string `json:"capabilities"`      // served operations, by prefix: exec, files, watch, system, dial, desktop
+	Capabilities []string `json:"capabilities"`      // served operations, by prefix: exec, files, watch, system, freeze, dial, desktop
 	Missing      []string `json:"missing,omitempty"` // what this guest cannot do yet
-}
-
-// Handshake prepares a guest for its user after a boot, a clone or a resume.
-type Handshake struct {
-	Now        time.Time         `json:"now"`
-	Entropy    []byte            `json:"entropy"` // at least 32 bytes for the kernel's pool
-	Generation string            `json:"generation"`
-	Token      string            `json:"token,omitempty"`     // replaces the link's token
-	Workspace  string            `json:"workspace,omitempty"` // block device to mount at /workspace
-	Env        map[string]string `json:"env,omitempty"`       // default environment of execs and launched programs
-	User       string            `json:"user,omitempty"`      // default user of execs
 }
 
 // ExecID names an exec within one guest.
@@ -57,6 +46,10 @@ type ExecSpec struct {
 	Ring int `json:"ring,omitempty"`
 	// KillOnDetach ends the exec when its last client goes away.
 	KillOnDetach bool `json:"kill_on_detach,omitempty"`
+	// DetachGrace is how long an exec with KillOnDetach waits for a client: for its
+	// first one, and for the next when the last has gone. Meanwhile no output is
+	// dropped: when Ring is full the program waits. 0: it ends at once.
+	DetachGrace time.Duration `json:"detach_grace_ns,omitempty"`
 }
 
 // ExecStatus is the state of an exec.
@@ -77,8 +70,15 @@ type ExecStatus struct {
 	Err     int64 `json:"err"`
 	OutKept int64 `json:"out_kept"`
 	ErrKept int64 `json:"err_kept"`
-	// In counts the bytes of standard input that were handed to the program.
+	// In counts the bytes of standard input that were taken from clients: they
+	// reach the program whatever happens to the link. Who attaches to feed it goes
+	// on at this offset.
 	In int64 `json:"in"`
+	// SealKey is what Seal needs; of a sealed start alone.
+	SealKey []byte `json:"seal_key,omitempty"`
+	// Left says of a sealed program that has ended that processes which it started
+	// live on, with what they know of its secrets.
+	Left bool `json:"left,omitempty"`
 }
 
 // FileType is the kind of a directory entry.

@@ -22,8 +22,13 @@ type User struct {
 }
 
 // Lookup finds a user by name or number. An empty name is the user that this
-// process runs as. An unknown one is CodeNotFound.
+// process runs as. An unknown one is CodeNotFound. What was found is remembered
+// while the system's user database stays as it is.
 func Lookup(name string) (User, error) {
+	return known.get(name, lookup)
+}
+
+func lookup(name string) (User, error) {
 	u, err := find(name)
 	if err != nil {
 		var byName user.UnknownUserError

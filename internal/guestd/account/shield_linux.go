@@ -1,6 +1,7 @@
 package account
 
 import (
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -13,18 +14,24 @@ const oomFile = "/proc/self/oom_score_adj"
 // Shield keeps guestd's own protection from the out-of-memory killer from its
 // children.
 type Shield struct {
-	mu  sync.Mutex
-	own string
+	mu   sync.Mutex
+	file *os.File
+	own  string
 }
 
 // NewShield reads this process's protection; nil when it has none.
 func NewShield() *Shield {
-	b, err := os.ReadFile(oomFile)
-	own := strings.TrimSpace(string(b))
-	if err != nil || !strings.HasPrefix(own, "-") {
+	f, err := os.OpenFile(oomFile, os.O_RDWR, 0)
+	if err != nil {
 		return nil
 	}
-	return &Shield{own: own}
+	b, err := io.ReadAll(f)
+	own := strings.TrimSpace(string(b))
+	if err != nil || !strings.HasPrefix(own, "-") {
+		f.Close()
+		return nil
+	}
+	return &Shield{file: f, own: own}
 }
 
 // Lower runs start, which starts a child, without the protection. A nil Shield
@@ -36,7 +43,7 @@ func (s *Shield) Lower(start func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// Where it cannot be changed, the child is protected: no reason not to run.
-	_ = os.WriteFile(oomFile, []byte("0"), 0)
-	defer func() { _ = os.WriteFile(oomFile, []byte(s.own), 0) }()
+	_, _ = s.file.WriteAt([]byte("0"), 0)
+	defer func() { _, _ = s.file.WriteAt([]byte(s.own), 0) }()
 	return start()
 }

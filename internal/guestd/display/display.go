@@ -13,6 +13,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/x/sleep"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
@@ -74,7 +75,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	wait := s.cfg.Backoff
 	for ctx.Err() == nil {
 		if !s.socketThere() {
-			pause(ctx, s.cfg.Poll)
+			_ = sleep.For(ctx, s.cfg.Poll) // the loop looks at ctx
 			continue
 		}
 		started := time.Now()
@@ -86,7 +87,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			wait = s.cfg.Backoff
 		}
 		s.log.Warn("desktop helper ended", "err", err, "restart_in", wait)
-		pause(ctx, wait)
+		_ = sleep.For(ctx, wait) // the loop looks at ctx
 		wait = min(2*wait, s.cfg.MaxBackoff)
 	}
 	return ctx.Err()
@@ -98,15 +99,6 @@ func (s *Supervisor) socketThere() bool {
 	}
 	_, err := os.Stat(s.cfg.Socket)
 	return err == nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // once runs one helper from its start to its end.

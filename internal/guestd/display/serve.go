@@ -21,7 +21,7 @@ func (s *Supervisor) Routes() mux.Router {
 	for _, op := range []string{
 		guest.OpReady, guest.OpScreenshot, guest.OpScreen, guest.OpSetScreen, guest.OpSetKeyboard,
 		guest.OpPointer, guest.OpInput, guest.OpClipboardGet, guest.OpClipboardSet, guest.OpClipboardTypes,
-		guest.OpWindows, guest.OpWindow, guest.OpLaunch,
+		guest.OpWindows, guest.OpWindow, guest.OpLaunch, guest.OpPark,
 	} {
 		routes[op] = s.pass
 	}
@@ -45,6 +45,11 @@ func (s *Supervisor) pass(ctx context.Context, c *mux.Call) (any, error) {
 		if params, err = withEnv(params, s.cfg.Env()); err != nil {
 			return nil, err
 		}
+	}
+	if until, ok := c.Deadline(); ok { // the helper has one of its own for who states none
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, until)
+		defer cancel()
 	}
 	res, err := s.Do(ctx, c.Op, params, body)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"sync"
 	"time"
 
 	"github.com/deskfork/deskfork/internal/guestd/account"
+	"github.com/deskfork/deskfork/internal/guestd/runner"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
@@ -23,26 +23,31 @@ const (
 
 // Exec is one program, running or ended.
 type Exec struct {
-	spec   guest.ExecSpec
-	tag    string // in the environment of all its processes
-	cmd    *exec.Cmd
-	group  *cgroup // nil where there is none
-	shield *account.Shield
-	out    *ring
-	err    *ring
-	tty    *os.File // master side; nil without one
-	done   chan struct{}
+	spec    guest.ExecSpec
+	tag     string // in the environment of all its processes
+	process *os.Process
+	handle  *os.File // of the process: readable when it has ended; nil where there is none
+	shield  *account.Shield
+	fixed   bool // see Config.FixedAddresses
+	out     *ring
+	err     *ring
+	tty     *os.File // master side; nil without one
+	done    chan struct{}
+	left    int64 // bytes of output at the end; guarded by the table
 
 	timer   *time.Timer // of the deadline; nil without one
-	awaited *time.Timer // ends the waiting for a first client
+	awaited *time.Timer // ends the waiting for a client
 	pumps   []*pump
 
 	mu       sync.Mutex
 	status   guest.ExecStatus
-	reaped   bool // the main process is gone: its id may be another's
+	group    *cgroup // nil where there is none, and when nothing is left in it
+	reaped   bool    // the main process is gone: its id may be another's
+	gone     bool    // and so are all that it started
 	attached int
 
 	stdin stdin
+	seal  *runner.Seal // of a sealed start; else nil
 }
 
 // Status is a snapshot.
@@ -54,6 +59,9 @@ func (e *Exec) Status() guest.ExecStatus {
 	st.OutKept, st.Out = e.out.span()
 	st.ErrKept, st.Err = e.err.span()
 	st.In = e.stdin.count()
+	if e.seal != nil {
+		st.SealKey, st.Left = e.seal.Key, e.leaves()
+	}
 	return st
 }
 
@@ -67,14 +75,16 @@ func (e *Exec) Wait(ctx context.Context) (guest.ExecStatus, error) {
 	}
 }
 
-// run waits for the program's end; it is the goroutine that owns it.
-func (e *Exec) run() {
+// run waits for the program's end; it is the goroutine that owns it. over is
+// called before the end is told.
+func (e *Exec) run(over func(*Exec)) {
 	var reading sync.WaitGroup
 	for _, p := range e.pumps {
 		reading.Go(p.run)
 	}
+	e.awaitEnd()
 	// How it ended is in the process state; an error says no more.
-	_ = e.cmd.Wait()
+	state, _ := e.process.Wait()
 	e.mu.Lock()
 	e.reaped = true
 	e.mu.Unlock()
@@ -89,17 +99,28 @@ func (e *Exec) run() {
 	}
 	e.awaited.Stop()
 	e.stdin.close()
+	e.seal.Close()
 	e.mu.Lock()
 	e.status.Running = false
 	e.status.Ended = time.Now()
-	e.status.ExitCode, e.status.Signal = exitOf(e.cmd.ProcessState)
+	e.status.ExitCode, e.status.Signal = exitOf(state)
 	e.mu.Unlock()
+	over(e)
 	close(e.done)
 	reading.Wait() // background children may hold the output for long
 }
 
 // expectNobody is called when no client has attached in time.
 func (e *Exec) expectNobody() {
+	e.mu.Lock()
+	alone := e.attached == 0
+	e.mu.Unlock()
+	if e.spec.DetachGrace > 0 {
+		if !alone {
+			return
+		}
+		e.end()
+	}
 	e.out.expectNobody()
 	e.err.expectNobody()
 }
@@ -118,12 +139,27 @@ func (e *Exec) expire() {
 // Kill ends every process that the exec has started.
 func (e *Exec) Kill() {
 	e.mu.Lock()
-	leader := e.cmd.Process
+	// Within mu: the group is another's as soon as the exec has left it.
+	killed := e.gone || e.group.kill()
+	leader := e.process
 	if e.reaped {
 		leader = nil
 	}
 	e.mu.Unlock()
-	killTree(leader, e.tag, e.group)
+	if !killed {
+		killTree(leader, e.tag)
+	}
+}
+
+// leave gives the control group of an ended exec back. While background
+// processes live in it, it stays the exec's, so that it can kill them.
+func (e *Exec) leave() (g *cgroup, empty bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if g, empty = e.group, e.group.empty(); empty {
+		e.group, e.gone = nil, true
+	}
+	return g, empty
 }
 
 // Signal sends a signal by name to the process group; KILL goes to all.
@@ -141,7 +177,7 @@ func (e *Exec) Signal(name string) error {
 	if e.reaped {
 		return &guest.Error{Code: guest.CodeGone, Message: fmt.Sprintf("exec %s has ended", e.spec.ID)}
 	}
-	return signalGroup(e.cmd.Process, sig)
+	return signalGroup(e.process, sig)
 }
 
 // Resize sets the terminal's size.
@@ -157,7 +193,11 @@ func (e *Exec) attach(by int) {
 	e.attached += by
 	last := e.attached == 0 && by < 0
 	e.mu.Unlock()
-	if last && e.spec.KillOnDetach {
+	switch {
+	case !last || !e.spec.KillOnDetach:
+	case e.spec.DetachGrace > 0:
+		e.awaited.Reset(e.spec.DetachGrace)
+	default:
 		e.end()
 	}
 }

@@ -8,86 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// cgroup is the control group of one exec.
-type cgroup struct {
-	path string
-	dir  *os.File
-}
-
-func newCgroup(parent, tag string) (*cgroup, error) {
-	if parent == "" {
-		return nil, nil
-	}
-	path := filepath.Join(parent, "exec-"+tag)
-	if err := os.Mkdir(path, 0o755); err != nil {
-		return nil, fmt.Errorf("make cgroup: %w", err)
-	}
-	dir, err := os.Open(path)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open cgroup: %w", err), os.Remove(path))
-	}
-	return &cgroup{path: path, dir: dir}, nil
-}
-
-// remove deletes the group and reports whether it is gone. While background
-// processes of an ended exec live in it, it cannot be.
-func (g *cgroup) remove() bool {
-	if g == nil {
-		return true
-	}
-	g.dir.Close()
-	err := os.Remove(g.path)
-	return err == nil || errors.Is(err, fs.ErrNotExist)
-}
-
-func (g *cgroup) kill() bool {
-	return g != nil && os.WriteFile(filepath.Join(g.path, "cgroup.kill"), []byte("1"), 0) == nil
-}
-
-// UsableCgroup returns the directory of this process's own cgroup v2 when
-// children can be made in it and killed as a whole, else "".
-func UsableCgroup() string {
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(b)) {
-		own, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !ok || own == "/" {
-			continue
-		}
-		dir := filepath.Join("/sys/fs/cgroup", own)
-		g, err := newCgroup(dir, "probe"+strconv.Itoa(os.Getpid()))
-		if err != nil {
-			return ""
-		}
-		works := g.kill()
-		g.remove()
-		if !works {
-			return ""
-		}
-		// What a former guestd left; groups that are in use refuse.
-		old, _ := filepath.Glob(filepath.Join(dir, "exec-*"))
-		for _, path := range old {
-			_ = os.Remove(path)
-		}
-		return dir
-	}
-	return ""
-}
-
-// killTree kills all that an exec has started: at once through its cgroup, or
-// by looking for its processes until none is found. leader is nil when it has
-// been reaped.
-func killTree(leader *os.Process, tag string, g *cgroup) {
-	if g.kill() {
-		return
-	}
+// killTree kills all that an exec has started, where it has no cgroup, by
+// looking for its processes until none is found. leader is nil when it has been
+// reaped.
+func killTree(leader *os.Process, tag string) {
 	const rounds = 20 // a process may fork while we look
 	for range rounds {
 		found := 0

@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/mux"
 )
 
@@ -12,7 +13,8 @@ var errDetached = errors.New("detached")
 
 // ring keeps the newest bytes of one output stream.
 type ring struct {
-	keep int // bytes kept for later clients
+	keep  int  // bytes kept for later clients
+	waits bool // whenever nobody is attached the next client is awaited
 
 	mu      sync.Mutex
 	cond    sync.Cond // any change below
@@ -21,7 +23,7 @@ type ring struct {
 	base    int64 // stream offset of store[head]
 	closed  bool  // no more output comes
 	useless bool  // nobody will ever want what comes now
-	fresh   bool  // the first client is still awaited; nothing is dropped meanwhile
+	fresh   bool  // a client is awaited; nothing is dropped meanwhile
 	readers map[*reader]struct{}
 }
 
@@ -29,12 +31,14 @@ type ring struct {
 type reader struct {
 	r       *ring
 	next    int64 // first byte not yet taken
-	safe    int64 // bytes below it are known to have been read by the client
+	sent    int64 // first byte not yet sent
+	safe    int64 // bytes below it will not be asked for again by the client
+	lag     int64 // bytes that it has read and may ask for again
 	stopped bool
 }
 
-func newRing(keep int) *ring {
-	r := &ring{keep: keep, fresh: true, readers: map[*reader]struct{}{}}
+func newRing(spec guest.ExecSpec) *ring {
+	r := &ring{keep: spec.Ring, waits: spec.DetachGrace > 0, fresh: true, readers: map[*reader]struct{}{}}
 	r.cond.L = &r.mu
 	return r
 }
@@ -44,8 +48,8 @@ func (r *ring) lenLocked() int { return len(r.store) - r.head }
 func (r *ring) totalLocked() int64 { return r.base + int64(r.lenLocked()) }
 
 // write appends p. While clients are attached, or the first one is awaited, it
-// waits for room; a client may lag by what is kept and by one window of bytes on
-// their way to it.
+// waits for room; a client may be behind by what is kept and by one window of bytes
+// on their way to it.
 func (r *ring) write(p []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,8 +124,8 @@ func (r *ring) abandon() {
 	r.cond.Broadcast()
 }
 
-// expectNobody ends the waiting for a first client: from now on the oldest bytes make
-// room while nobody is attached.
+// expectNobody ends the waiting for a client: from now on the oldest bytes make room
+// while nobody is attached.
 func (r *ring) expectNobody() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,17 +141,18 @@ func (r *ring) span() (kept, total int64) {
 }
 
 // attach places a reader at from, or at the nearest offset that is kept; a
-// negative from is the end.
-func (r *ring) attach(from int64) *reader {
+// negative from is the end. lag is how far back the client may come again.
+func (r *ring) attach(from, lag int64) *reader {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if from < 0 || from > r.totalLocked() {
 		from = r.totalLocked()
 	}
 	from = max(from, r.base)
-	rd := &reader{r: r, next: from, safe: from}
+	rd := &reader{r: r, next: from, sent: from, safe: from, lag: min(max(lag, 0), int64(r.keep))}
 	r.fresh = false
 	r.readers[rd] = struct{}{}
+	r.cond.Broadcast() // what has waited for a client has room again
 	return rd
 }
 
@@ -174,12 +179,20 @@ func (rd *reader) Read(p []byte) (int, error) {
 	}
 }
 
-// acknowledge says that all but the last unread bytes that were taken have
-// been read.
-func (rd *reader) acknowledge(unread int64) {
+// passOn says that all bytes that were taken have been sent.
+func (rd *reader) passOn() {
 	rd.r.mu.Lock()
 	defer rd.r.mu.Unlock()
-	rd.safe = max(rd.safe, rd.next-unread)
+	rd.sent = rd.next
+}
+
+// acknowledge says that all but the last unread bytes that were sent have been
+// read. It may be called while more are being sent: unread is asked for after it is
+// known what was.
+func (rd *reader) acknowledge(unread func() int64) {
+	rd.r.mu.Lock()
+	defer rd.r.mu.Unlock()
+	rd.safe = max(rd.safe, rd.sent-unread()-rd.lag)
 	rd.r.cond.Broadcast()
 }
 
@@ -202,7 +215,8 @@ func (rd *reader) stop() {
 	defer r.mu.Unlock()
 	rd.stopped = true
 	delete(r.readers, rd)
-	if over := r.lenLocked() - r.keep; over > 0 && len(r.readers) == 0 {
+	r.fresh = r.waits && len(r.readers) == 0
+	if over := r.lenLocked() - r.keep; over > 0 && len(r.readers) == 0 && !r.fresh {
 		r.dropLocked(over)
 	}
 	r.cond.Broadcast()

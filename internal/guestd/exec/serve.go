@@ -16,10 +16,12 @@ const inline = 64 << 10
 // Routes are the operations of the table.
 func (t *Table) Routes() mux.Router {
 	return mux.Router{
-		guest.OpExecStart:  mux.Typed(t.opStart),
-		guest.OpExecRun:    mux.Streaming(2, t.opRun),
-		guest.OpExecAttach: mux.Streaming(2, t.opAttach),
-		guest.OpExecWait:   mux.Typed(t.opWait),
+		guest.OpExecStart:       mux.Typed(t.opStart),
+		guest.OpExecStartSealed: mux.Typed(t.opStartSealed),
+		guest.OpExecUnseal:      mux.Streaming(1, t.opUnseal),
+		guest.OpExecRun:         mux.Streaming(2, t.opRun),
+		guest.OpExecAttach:      mux.Streaming(2, t.opAttach),
+		guest.OpExecWait:        mux.Typed(t.opWait),
 		guest.OpExecStatus: mux.Typed(func(_ context.Context, _ *mux.Call, p guest.ExecRef) (guest.ExecStatus, error) {
 			e, err := t.Get(p.ID)
 			if err != nil {
@@ -71,7 +73,7 @@ func (t *Table) opAttach(ctx context.Context, c *mux.Call, p guest.ExecAttachPar
 	if err != nil {
 		return nil, err
 	}
-	a := e.join(c.Streams, p.OutFrom, p.ErrFrom)
+	a := e.join(c.Streams, p)
 	defer a.close()
 	if p.Stdin {
 		if err := a.takeStdin(); err != nil {
@@ -90,7 +92,7 @@ func (t *Table) opRun(ctx context.Context, c *mux.Call, p guest.ExecRunParams) (
 	if err != nil {
 		return nil, err
 	}
-	a := e.join(c.Streams, 0, 0)
+	a := e.join(c.Streams, guest.ExecAttachParams{})
 	defer a.close()
 	if p.Spec.Stdin {
 		if err := a.takeStdin(); err != nil {
@@ -111,14 +113,14 @@ type attachment struct {
 	e        *Exec
 	streams  []*mux.Stream
 	out, err *reader
-	feeding  <-chan struct{} // set while this client feeds standard input
-	first    []byte          // standard input that came with the request
-	only     bool            // and there is no more
+	feeding  *feeder // nil: this client does not feed standard input
+	first    []byte  // standard input that came with the request
+	only     bool    // and there is no more
 }
 
-func (e *Exec) join(streams []*mux.Stream, outFrom, errFrom int64) *attachment {
+func (e *Exec) join(streams []*mux.Stream, p guest.ExecAttachParams) *attachment {
 	e.attach(1)
-	return &attachment{e: e, streams: streams, out: e.out.attach(outFrom), err: e.err.attach(errFrom)}
+	return &attachment{e: e, streams: streams, out: e.out.attach(p.OutFrom, p.Lag), err: e.err.attach(p.ErrFrom, p.Lag)}
 }
 
 // takeStdin makes this client the one who feeds the program. Where the input
@@ -128,7 +130,9 @@ func (a *attachment) takeStdin() error {
 		return &guest.Error{Code: guest.CodeInvalid, Message: "the exec was started without standard input"}
 	}
 	var open bool
-	if a.feeding, open = a.e.stdin.take(); !open {
+	// Where another takes over, the client learns that no more is wanted.
+	stop := func() { _ = a.streams[0].CloseRead() }
+	if a.feeding, open = a.e.stdin.take(stop); !open {
 		return a.streams[0].CloseRead()
 	}
 	return nil
@@ -138,7 +142,7 @@ func (a *attachment) close() {
 	a.out.stop()
 	a.err.stop()
 	if a.feeding != nil {
-		a.e.stdin.release()
+		a.feeding.finish()
 	}
 	a.e.attach(-1)
 }
@@ -158,7 +162,6 @@ func (a *attachment) while(ctx context.Context, fn func() error) error {
 	err := fn()
 	if a.feeding != nil {
 		a.e.stdin.interrupt(a.feeding)
-		_ = a.streams[0].CloseRead() // wakes the feeder; a lost link has done so
 	}
 	work.Wait()
 	if ctx.Err() != nil {
@@ -169,6 +172,7 @@ func (a *attachment) while(ctx context.Context, fn func() error) error {
 
 // feed moves standard input from the client to the program.
 func (a *attachment) feed() {
+	defer a.feeding.finish()
 	in := &a.e.stdin
 	if _, err := in.Write(a.first); err != nil {
 		_ = a.streams[0].CloseRead()
@@ -213,7 +217,7 @@ func (a *attachment) both(closing bool) error {
 }
 
 func send(rd *reader, to *mux.Stream, closing bool) error {
-	to.NotifyRead(func() { rd.acknowledge(to.Unread()) })
+	to.NotifyRead(func() { rd.acknowledge(to.Unread) })
 	defer to.NotifyRead(nil)
 	buf := make([]byte, pumpSize)
 	for {
@@ -236,7 +240,8 @@ func send(rd *reader, to *mux.Stream, closing bool) error {
 			rd.stop()
 			return err
 		}
-		rd.acknowledge(to.Unread())
+		rd.passOn()
+		rd.acknowledge(to.Unread)
 	}
 }
 

@@ -2,20 +2,17 @@ package exec
 
 import (
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 
 	"github.com/deskfork/deskfork/internal/guestd/account"
+	"github.com/deskfork/deskfork/internal/guestd/runner"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
-// tagVariable marks every process of an exec, also one that has left its
-// session and its parents.
-const tagVariable = "DESKFORK_EXEC"
+const tagVariable = runner.TagVariable
 
 func shell(line string) []string {
 	if runtime.GOOS == "windows" {
@@ -50,18 +47,26 @@ func (f *files) closeAll() {
 	}
 }
 
-// spawn starts the program as u and wires its streams.
-func (e *Exec) spawn(u account.User, env []string) error {
-	argv := e.spec.Argv
+// command is the program with its arguments.
+func (e *Exec) command() []string {
 	if e.spec.Shell != "" {
-		argv = shell(e.spec.Shell)
+		return shell(e.spec.Shell)
 	}
+	return e.spec.Argv
+}
+
+// spawn starts the program as u and wires its streams.
+func (e *Exec) spawn(u account.User, env []string) error { return e.spawnWith(u, env, e.command()) }
+
+// spawnWith is spawn for a command line in place of the program's own. The process has
+// more besides its streams.
+func (e *Exec) spawnWith(u account.User, env, argv []string, more ...*os.File) error {
 	var dir, path string
 	err := u.Do(func() (err error) {
 		if dir, err = workingDir(u, e.spec.Dir); err != nil {
 			return err
 		}
-		path, err = lookPath(argv[0], dir, env)
+		path, err = account.LookPath(argv[0], dir, env)
 		return err
 	})
 	if err != nil {
@@ -71,8 +76,8 @@ func (e *Exec) spawn(u account.User, env []string) error {
 	if err != nil {
 		return err
 	}
-	e.cmd = &exec.Cmd{Path: path, Args: argv, Env: env, Dir: dir, Stdin: f.child[0], Stdout: f.child[1], Stderr: f.child[2]}
-	if err := e.start(u, f.tty); err != nil {
+	attr := &os.ProcAttr{Dir: dir, Env: env, Files: append(f.child[:], more...)}
+	if err := e.start(u, path, argv, attr, f.tty); err != nil {
 		f.closeAll()
 		return fmt.Errorf("start %s: %w", argv[0], err)
 	}
@@ -96,15 +101,15 @@ func (e *Exec) open(u account.User) (*files, error) {
 	f := &files{}
 	err := func() (err error) {
 		if e.spec.Stdin {
-			f.child[0], f.in, err = os.Pipe()
+			f.child[0], f.in, err = pipe(true)
 		} else {
-			f.child[0], err = os.Open(os.DevNull)
+			f.child[0], err = openNull()
 		}
 		if err != nil {
 			return err
 		}
 		for i := 1; i <= 2; i++ {
-			r, w, err := os.Pipe()
+			r, w, err := pipe(false)
 			if err != nil {
 				return err
 			}
@@ -142,36 +147,4 @@ func workingDir(u account.User, dir string) (string, error) {
 		return "", &guest.Error{Code: guest.CodeNotDir, Message: fmt.Sprintf("working directory %s is not a directory", dir)}
 	}
 	return dir, nil
-}
-
-// lookPath finds a program in the PATH of its own environment.
-func lookPath(name, dir string, env []string) (string, error) {
-	if strings.ContainsRune(name, '/') || runtime.GOOS == "windows" {
-		if runtime.GOOS == "windows" {
-			return exec.LookPath(name)
-		}
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(dir, name)
-		}
-		if _, err := os.Stat(name); err != nil {
-			return "", fmt.Errorf("find program: %w", err)
-		}
-		return name, nil
-	}
-	path := ""
-	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			path = v
-		}
-	}
-	for _, d := range filepath.SplitList(path) {
-		if !filepath.IsAbs(d) {
-			d = filepath.Join(dir, d)
-		}
-		candidate := filepath.Join(d, name)
-		if st, err := os.Stat(candidate); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-			return candidate, nil
-		}
-	}
-	return "", fmt.Errorf("find program %s in %s: %w", name, path, fs.ErrNotExist)
 }

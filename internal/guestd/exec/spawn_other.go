@@ -15,9 +15,23 @@ import (
 // cgroup does not exist here.
 type cgroup struct{}
 
-func newCgroup(string, string) (*cgroup, error) { return nil, nil }
+func (*cgroup) kill() bool { return false }
 
-func (*cgroup) remove() bool { return true }
+func (*cgroup) empty() bool { return false }
+
+func (*cgroup) populated() bool { return true }
+
+// family is not found here yet.
+func family(*os.Process, string) []int { return nil }
+
+// groups do not exist here.
+type groups struct{ parent string }
+
+func (*groups) take() (*cgroup, error) { return nil, nil }
+
+func (*groups) give(*cgroup, bool) {}
+
+func (*groups) close() {}
 
 // UsableCgroup is "" here: there are none.
 func UsableCgroup() string { return "" }
@@ -26,12 +40,20 @@ func unsupported(what string) error {
 	return &guest.Error{Code: guest.CodeUnsupported, Message: what + " is not supported on this system yet"}
 }
 
-func (e *Exec) start(u account.User, _ bool) error {
-	if err := u.Do(func() error { return nil }); err != nil {
+func (e *Exec) start(u account.User, path string, argv []string, with *os.ProcAttr, _ bool) error {
+	err := u.Do(func() (err error) {
+		e.process, err = os.StartProcess(path, argv, with)
 		return err
-	}
-	return e.cmd.Start()
+	})
+	return err
 }
+
+// awaitEnd leaves the waiting to the reaping.
+func (*Exec) awaitEnd() {}
+
+func pipe(bool) (r, w *os.File, err error) { return os.Pipe() }
+
+func openNull() (*os.File, error) { return os.Open(os.DevNull) }
 
 func openTerminal(account.User, uint16, uint16) (*files, error) {
 	return nil, unsupported("a terminal")
@@ -70,7 +92,7 @@ func exitOf(st *os.ProcessState) (code int, signal string) {
 }
 
 // killTree ends the main process; its children are not found here yet.
-func killTree(leader *os.Process, _ string, _ *cgroup) {
+func killTree(leader *os.Process, _ string) {
 	if leader != nil {
 		_ = leader.Kill() // it may have ended just now
 	}

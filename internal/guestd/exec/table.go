@@ -3,8 +3,6 @@ package exec
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -26,6 +24,12 @@ type Config struct {
 	Cgroup string
 	// Shield is lowered around starts; nil: there is none.
 	Shield *account.Shield
+	// FixedAddresses gives each program the same addresses at each start, and so
+	// everything that it starts in turn. An emulated processor translates code
+	// anew at every new address, which is most of the cost of a short program.
+	// Programs that change their user, such as sudo, have random ones all the
+	// same.
+	FixedAddresses bool
 	// FirstClient is how long a program that has filled its ring waits for
 	// somebody to attach before its oldest output makes room; between the start
 	// and the first attach nothing is lost. Default 10 s.
@@ -51,11 +55,15 @@ type Table struct {
 	cfg Config
 	log *slog.Logger
 
-	mu     sync.Mutex
-	execs  map[guest.ExecID]*Exec
-	stale  []*cgroup // of ended execs whose background processes live
-	closed bool
-	wg     sync.WaitGroup
+	mu       sync.Mutex
+	execs    map[guest.ExecID]*Exec
+	starting map[guest.ExecID]chan struct{} // closed when the start has succeeded or failed
+	ended    []*Exec                        // those of execs that have ended, oldest end first
+	kept     int64                          // bytes of output that they held at their ends
+	closed   bool
+	wg       sync.WaitGroup // grows only while mu is held and closed is false
+
+	groups groups
 }
 
 // NewTable makes an empty table.
@@ -71,141 +79,14 @@ func NewTable(cfg Config) *Table {
 	cfg.KeepEnded = cmp.Or(cfg.KeepEnded, 256)
 	cfg.KeepFor = cmp.Or(cfg.KeepFor, 10*time.Minute)
 	cfg.KeepBytes = cmp.Or(cfg.KeepBytes, 64<<20)
-	return &Table{cfg: cfg, log: cfg.Logger, execs: map[guest.ExecID]*Exec{}}
-}
-
-// Start runs spec. An id that is known already names the exec that was started
-// under it, which is returned as it is; with another command it is CodeExists.
-func (t *Table) Start(spec guest.ExecSpec) (*Exec, error) {
-	if err := validate(&spec); err != nil {
-		return nil, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil, &guest.Error{Code: guest.CodeGone, Message: "guestd is shutting down"}
-	}
-	if old := t.execs[spec.ID]; old != nil {
-		if !slices.Equal(old.spec.Argv, spec.Argv) || old.spec.Shell != spec.Shell {
-			return nil, &guest.Error{Code: guest.CodeExists, Message: fmt.Sprintf("exec %s exists with another command", spec.ID)}
-		}
-		return old, nil
-	}
-	if t.evictLocked() >= t.cfg.MaxRunning {
-		return nil, &guest.Error{Code: guest.CodeBusy, Message: fmt.Sprintf("%d execs are running already", t.cfg.MaxRunning)}
-	}
-	t.sweepLocked()
-	e, err := t.launch(spec)
-	if err != nil {
-		return nil, err
-	}
-	t.execs[spec.ID] = e
-	t.wg.Go(func() {
-		e.run()
-		t.retire(e.group)
-	})
-	return e, nil
-}
-
-// retire removes a control group, now or, while background processes live in
-// it, at one of the next starts.
-func (t *Table) retire(g *cgroup) {
-	if g.remove() {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.stale = append(t.stale, g)
-}
-
-// sweepLocked tries a few of the groups that could not be removed before.
-func (t *Table) sweepLocked() {
-	const few = 8
-	for range min(few, len(t.stale)) {
-		g := t.stale[0]
-		t.stale = t.stale[1:]
-		if !g.remove() {
-			t.stale = append(t.stale, g)
-		}
-	}
-}
-
-func (t *Table) launch(spec guest.ExecSpec) (*Exec, error) {
-	def := t.cfg.Defaults()
-	name := cmp.Or(spec.User, def.User)
-	u, err := account.Lookup(name)
-	if err != nil {
-		return nil, err
-	}
-	e := &Exec{
-		spec: spec, shield: t.cfg.Shield, tag: strings.ToLower(rand.Text()), done: make(chan struct{}),
-		out: newRing(spec.Ring), err: newRing(spec.Ring),
-	}
-	extra := map[string]string{tagVariable: e.tag}
-	if spec.PTY {
-		extra["TERM"] = "xterm-256color"
-	}
-	env := account.Environ(u, def.Session, extra, def.Env, spec.Env, map[string]string{tagVariable: e.tag})
-	group, err := newCgroup(t.cfg.Cgroup, e.tag)
-	if err != nil {
-		t.log.Warn("exec runs without a cgroup of its own", "exec", spec.ID, "err", err)
-	}
-	e.group = group
-	if err := e.spawn(u, env); err != nil {
-		_ = e.group.remove() // nothing runs in it
-		return nil, err
-	}
-	argv := spec.Argv
-	if spec.Shell != "" {
-		argv = shell(spec.Shell)
-	}
-	e.status = guest.ExecStatus{ID: spec.ID, PID: e.cmd.Process.Pid, Argv: argv, Started: time.Now(), Running: true}
-	e.awaited = time.AfterFunc(t.cfg.FirstClient, e.expectNobody)
-	if spec.Timeout > 0 {
-		e.timer = time.AfterFunc(spec.Timeout, e.expire)
-	}
-	return e, nil
-}
-
-func validate(spec *guest.ExecSpec) error {
-	var errs []error
-	if (len(spec.Argv) == 0) == (spec.Shell == "") {
-		errs = append(errs, errors.New("set either argv or shell"))
-	}
-	if len(spec.Argv) > 0 && spec.Argv[0] == "" {
-		errs = append(errs, errors.New("the program's name is empty"))
-	}
-	if spec.Timeout < 0 || spec.Ring < 0 {
-		errs = append(errs, errors.New("timeout and ring must not be negative"))
-	}
-	const maxID, maxRing = 128, 64 << 20
-	if len(spec.ID) > maxID {
-		errs = append(errs, fmt.Errorf("an id has at most %d bytes", maxID))
-	}
-	if spec.Ring > maxRing {
-		errs = append(errs, fmt.Errorf("a ring holds at most %d bytes", maxRing))
-	}
-	for k := range spec.Env {
-		if k == "" || strings.ContainsAny(k, "=\x00") {
-			errs = append(errs, fmt.Errorf("environment variable %q is not a name", k))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return &guest.Error{Code: guest.CodeInvalid, Message: "check exec: " + err.Error()}
-	}
-	if spec.ID == "" {
-		spec.ID = guest.ExecID(strings.ToLower(rand.Text()[:12]))
-	}
-	if spec.Ring == 0 {
-		spec.Ring = 1 << 20
-	}
-	return nil
+	return &Table{cfg: cfg, log: cfg.Logger, execs: map[guest.ExecID]*Exec{}, groups: groups{parent: cfg.Cgroup}, starting: map[guest.ExecID]chan struct{}{}}
 }
 
 // Get finds an exec.
 func (t *Table) Get(id guest.ExecID) (*Exec, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.settleLocked(id)
 	if e := t.execs[id]; e != nil {
 		return e, nil
 	}
@@ -258,38 +139,42 @@ func (t *Table) Remove(ctx context.Context, id guest.ExecID) error {
 		return fmt.Errorf("remove exec %s: %w", id, err)
 	}
 	t.mu.Lock()
-	if t.execs[id] == e {
-		delete(t.execs, id)
+	defer t.mu.Unlock()
+	if i := slices.Index(t.ended, e); i >= 0 {
+		t.forgetLocked(i)
 	}
-	t.mu.Unlock()
 	return nil
 }
 
-// evictLocked forgets ended execs beyond the bounds, oldest end first, and
-// returns how many are running.
-func (t *Table) evictLocked() int {
-	var ended []*Exec
-	running, bytes := 0, int64(0)
-	for _, e := range t.execs {
-		if e.ended().IsZero() {
-			running++
-			continue
-		}
-		ended = append(ended, e)
-		bytes += e.kept()
-	}
-	slices.SortFunc(ended, func(a, b *Exec) int { return a.ended().Compare(b.ended()) })
-	for i, e := range ended {
-		if len(ended)-i <= t.cfg.KeepEnded && bytes <= t.cfg.KeepBytes && time.Since(e.ended()) <= t.cfg.KeepFor {
-			break
-		}
-		bytes -= e.kept()
-		delete(t.execs, e.spec.ID)
-	}
-	return running
+// over notes the end of an exec; it is about to be told.
+func (t *Table) over(e *Exec) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e.left = e.kept()
+	t.ended = append(t.ended, e)
+	t.kept += e.left
 }
 
-func (e *Exec) ended() time.Time {
+// evictLocked forgets ended execs beyond the bounds, oldest end first, and
+// returns how many are running or being started.
+func (t *Table) evictLocked() int {
+	for len(t.ended) > 0 {
+		if len(t.ended) <= t.cfg.KeepEnded && t.kept <= t.cfg.KeepBytes && time.Since(t.ended[0].endedAt()) <= t.cfg.KeepFor {
+			break
+		}
+		t.forgetLocked(0)
+	}
+	return len(t.execs) - len(t.ended) + len(t.starting)
+}
+
+func (t *Table) forgetLocked(i int) {
+	e := t.ended[i]
+	t.ended = slices.Delete(t.ended, i, i+1)
+	t.kept -= e.left
+	delete(t.execs, e.spec.ID)
+}
+
+func (e *Exec) endedAt() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.status.Ended
@@ -306,12 +191,18 @@ func (t *Table) Close() {
 	}
 	t.mu.Unlock()
 	for _, e := range all {
-		e.Kill()
-		e.out.abandon()
-		e.err.abandon()
-		for _, p := range e.pumps {
-			p.from.Close()
-		}
+		e.abort()
 	}
 	t.wg.Wait()
+	t.groups.close()
+}
+
+// abort kills an exec and drops what it, or what it has left, still says.
+func (e *Exec) abort() {
+	e.Kill()
+	e.out.abandon()
+	e.err.abandon()
+	for _, p := range e.pumps {
+		p.from.Close()
+	}
 }

@@ -30,6 +30,7 @@ type Desktop struct {
 	windows  []guest.Window
 	events   []guest.InputEvent
 	launched []guest.Launch
+	parked   []guest.Park
 	down     chan struct{} // closed while the display is away
 	current  func()        // ends the running helper
 	override func(context.Context, guest.HelperMessage) *guest.HelperMessage
@@ -65,6 +66,13 @@ func (d *Desktop) Launched() []guest.Launch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.launched)
+}
+
+// Parked returns what was parked so far.
+func (d *Desktop) Parked() []guest.Park {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.parked)
 }
 
 // Override answers requests itself where fn returns a message; nil leaves them
@@ -203,6 +211,10 @@ func (d *Desktop) do(m guest.HelperMessage) (result any, data []byte, err error)
 		l, err := params[guest.Launch](m)
 		d.launched = append(d.launched, l)
 		return guest.Launched{PID: 1000 + len(d.launched)}, nil, err
+	case guest.OpPark:
+		what, err := params[guest.Park](m)
+		d.parked = append(d.parked, what)
+		return guest.Parked{PID: 2000, Window: 1 << 20}, nil, err
 	}
 	return d.clipboard(m)
 }

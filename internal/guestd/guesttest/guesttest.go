@@ -4,9 +4,11 @@
 package guesttest
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/deskfork/deskfork/internal/guestd"
 	"github.com/deskfork/deskfork/internal/guestd/display"
 	"github.com/deskfork/deskfork/internal/guestd/exec"
+	"github.com/deskfork/deskfork/internal/guestd/runner"
 	"github.com/deskfork/deskfork/internal/guestd/system"
 	"github.com/deskfork/deskfork/pkg/guest/client"
 	"github.com/deskfork/deskfork/pkg/guest/mux"
@@ -23,12 +26,19 @@ import (
 // Token is the token that a Guest starts with.
 const Token = "guesttest-token"
 
+// A test's own program is guestd's in its guests, and so their runner of sealed starts.
+var _ = func() bool {
+	runner.Main(os.Args, os.Environ()) //nolint:forbidigo // before any test
+	return true
+}()
+
 // Config of a Guest. Its zero value is a guest with a fake desktop.
 type Config struct {
 	Logger    *slog.Logger // nil: silent
 	Exec      exec.Config
 	Timing    mux.Timing // zero: guestd's own
 	NoDesktop bool
+	Token     string // default: Token
 }
 
 // Guest is a running guestd.
@@ -50,7 +60,7 @@ func Start(tb testing.TB, cfg Config) *Guest {
 	g := &Guest{Kernel: &Kernel{}, done: make(chan error, 1), conns: map[net.Conn]struct{}{}}
 	dir := tb.TempDir()
 	sc := guestd.Config{
-		Token:  func() (string, error) { return Token, nil },
+		Token:  func() (string, error) { return cmp.Or(cfg.Token, Token), nil },
 		Logger: cfg.Logger, Version: "guesttest", Timing: cfg.Timing, Exec: cfg.Exec,
 		System: system.Config{Kernel: g.Kernel, Generation: filepath.Join(dir, "run", "generation"), Workspace: filepath.Join(dir, "workspace")},
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +21,9 @@ import (
 // Host is the real kernel.
 type Host struct{}
 
+// Clock implements Kernel.
+func (Host) Clock() time.Time { return time.Now() }
+
 // SetClock implements Kernel.
 func (Host) SetClock(now time.Time) error {
 	ts := unix.NsecToTimespec(now.UnixNano())
@@ -30,7 +32,17 @@ func (Host) SetClock(now time.Time) error {
 
 // Reseed implements Kernel: the bytes are credited to the pool, and the
 // generator takes a new key from it at once.
-func (Host) Reseed(entropy []byte) error {
+func (Host) Reseed(entropy []byte) (string, error) {
+	if len(entropy) > 0 {
+		if err := reseed(entropy); err != nil {
+			return "", err
+		}
+	}
+	uuid, err := os.ReadFile("/proc/sys/kernel/random/uuid")
+	return strings.TrimSpace(string(uuid)), err
+}
+
+func reseed(entropy []byte) error {
 	f, err := os.OpenFile("/dev/urandom", os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -60,81 +72,6 @@ func (Host) SetHostname(name string) error {
 		return err
 	}
 	return os.WriteFile("/etc/hostname", []byte(name+"\n"), 0o644)
-}
-
-// Mount implements Kernel.
-func (Host) Mount(device, dir string, owner Owner) error {
-	mounted, err := mountedAt(dir)
-	if err != nil {
-		return err
-	}
-	if mounted != "" {
-		if mounted == device {
-			return nil
-		}
-		return &guest.Error{Code: guest.CodeBusy, Message: fmt.Sprintf("%s holds %s already, not %s", dir, mounted, device)}
-	}
-	if _, err := os.Stat(device); err != nil {
-		return err
-	}
-	if err := mountAny(device, dir); err != nil {
-		return err
-	}
-	return adopt(dir, owner)
-}
-
-func mountAny(device, dir string) error {
-	var last error
-	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
-		last = unix.Mount(device, dir, kind, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOATIME, "")
-		if last == nil {
-			return nil
-		}
-		if !errors.Is(last, unix.EINVAL) && !errors.Is(last, unix.ENODEV) {
-			break
-		}
-	}
-	if errors.Is(last, unix.EINVAL) || errors.Is(last, unix.ENODEV) {
-		return invalid(device + " holds no file system that this guest knows")
-	}
-	return fmt.Errorf("mount %s: %w", device, last)
-}
-
-// adopt gives a fresh file system to its user. One that has been used keeps
-// the owner it has.
-func adopt(dir string, owner Owner) error {
-	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	used := slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "lost+found" })
-	if st.Uid != 0 || used {
-		return nil
-	}
-	return os.Chown(dir, owner.UID, owner.GID)
-}
-
-// mountedAt returns the source of what is mounted at dir.
-func mountedAt(dir string) (string, error) {
-	b, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return "", err
-	}
-	source := ""
-	for line := range strings.Lines(string(b)) {
-		// proc(5): … mount point is field 5; after "-" come type and source.
-		fields := strings.Fields(line)
-		dash := slices.Index(fields, "-")
-		if dash < 6 || len(fields) < dash+3 || fields[4] != dir {
-			continue
-		}
-		source = fields[dash+2]
-	}
-	return source, nil
 }
 
 // Power implements Kernel: through systemd, so that services end in order.

@@ -14,17 +14,20 @@ import (
 // Host is the real kernel; here it can tell its name only.
 type Host struct{}
 
+// Clock implements Kernel.
+func (Host) Clock() time.Time { return time.Now() }
+
 // SetClock implements Kernel.
 func (Host) SetClock(time.Time) error { return errors.ErrUnsupported }
 
 // Reseed implements Kernel.
-func (Host) Reseed([]byte) error { return errors.ErrUnsupported }
+func (Host) Reseed([]byte) (string, error) { return "", errors.ErrUnsupported }
 
 // SetHostname implements Kernel.
 func (Host) SetHostname(string) error { return errors.ErrUnsupported }
 
 // Mount implements Kernel.
-func (Host) Mount(string, string, Owner) error { return errors.ErrUnsupported }
+func (Host) Mount(Volume) (string, error) { return "", errors.ErrUnsupported }
 
 // Power implements Kernel.
 func (Host) Power(string) error { return errors.ErrUnsupported }
@@ -39,3 +42,6 @@ func (Host) Info() (guest.Info, error) {
 func BootTimes(context.Context) (string, error) { return "", errors.ErrUnsupported }
 
 var _ Kernel = Host{}
+
+// LetGo releases keys that nobody holds; here it cannot.
+func LetGo() error { return nil }

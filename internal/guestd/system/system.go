@@ -6,12 +6,8 @@ package system
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -24,12 +20,15 @@ import (
 // Kernel is what the service asks of the operating system. Each method may be
 // called again with the same arguments.
 type Kernel interface {
+	Clock() time.Time
 	SetClock(now time.Time) error
-	Reseed(entropy []byte) error
+	// Reseed gives entropy to the generator, has it take a new key, and returns
+	// a UUID drawn afterwards. No entropy: it only draws.
+	Reseed(entropy []byte) (uuid string, err error)
 	SetHostname(name string) error
-	// Mount puts device at dir, which exists. The file system then belongs to
-	// uid and gid if it was root's and empty.
-	Mount(device, dir string, owner Owner) error
+	// Mount mounts v unless something is mounted there, and returns the device
+	// that is. An empty device: it only tells.
+	Mount(v Volume) (device string, err error)
 	Power(mode string) error
 	Info() (guest.Info, error)
 }
@@ -37,12 +36,23 @@ type Kernel interface {
 // Owner is a user and a group by number.
 type Owner struct{ UID, GID int }
 
+// Volume is a device to mount.
+type Volume struct {
+	Device string
+	Dir    string // exists
+	Bytes  int64  // of the device; 0: not checked
+	Owner  Owner  // of a file system that was root's and empty
+}
+
 // Config of a Service. Kernel is required.
 type Config struct {
 	Kernel     Kernel
 	Logger     *slog.Logger // nil: silent
-	Generation string       // file; default /run/deskfork/generation
+	Generation string       // file; default guest.GenerationPath
 	Workspace  string       // directory; default /workspace
+	// LetGo releases the keys that somebody held when this machine was another
+	// one; nil: there are none.
+	LetGo func() error
 	// BootTimes runs once the boot is over and says how long it took; nil:
 	// unknown.
 	BootTimes func(context.Context) (string, error)
@@ -55,57 +65,41 @@ type Service struct {
 
 	mu   sync.Mutex
 	boot string
+
+	freezing chan struct{} // holds one token: the right to freeze and thaw
+	frozen   *frozen       // for the holder of that token; nil: nothing is
 }
 
 // New makes a Service.
 func New(cfg Config) *Service {
-	cfg.Generation = cmp.Or(cfg.Generation, "/run/deskfork/generation")
+	cfg.Generation = cmp.Or(cfg.Generation, guest.GenerationPath)
 	cfg.Workspace = cmp.Or(cfg.Workspace, "/workspace")
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Service{cfg: cfg, log: cfg.Logger}
+	return &Service{cfg: cfg, log: cfg.Logger, freezing: make(chan struct{}, 1)}
 }
 
 // Routes are the operations of the service.
 func (s *Service) Routes() mux.Router {
 	return mux.Router{
-		guest.OpSetClock: mux.Typed(func(_ context.Context, _ *mux.Call, p guest.ClockParams) (any, error) {
-			return nil, s.setClock(p.Now)
-		}),
+		guest.OpSetClock: mux.Typed(s.clock),
 		guest.OpReseed: mux.Typed(func(_ context.Context, _ *mux.Call, p guest.ReseedParams) (any, error) {
-			return nil, s.reseed(p.Entropy)
+			_, err := s.reseed(p.Entropy)
+			return nil, err
 		}),
 		guest.OpHostname: mux.Typed(func(_ context.Context, _ *mux.Call, p guest.HostnameParams) (any, error) {
 			return nil, s.setHostname(p.Name)
 		}),
 		guest.OpPower: mux.Typed(s.power),
 		guest.OpInfo:  mux.Typed(s.info),
+
+		guest.OpFreeze: mux.Typed(func(ctx context.Context, _ *mux.Call, p guest.FreezeParams) (any, error) { return s.Freeze(ctx, p) }),
+		guest.OpThaw:   mux.Typed(func(ctx context.Context, _ *mux.Call, p guest.ThawParams) (any, error) { return s.Thaw(ctx, p) }),
 	}
 }
 
 func invalid(message string) error { return &guest.Error{Code: guest.CodeInvalid, Message: message} }
-
-func (s *Service) setClock(now time.Time) error {
-	if now.Year() < 2000 || now.Year() > 2200 {
-		return invalid(fmt.Sprintf("set clock: %s is not a plausible time", now))
-	}
-	if err := s.cfg.Kernel.SetClock(now); err != nil {
-		return fmt.Errorf("set clock: %w", err)
-	}
-	return nil
-}
-
-func (s *Service) reseed(entropy []byte) error {
-	const least, most = 32, 4096
-	if len(entropy) < least || len(entropy) > most {
-		return invalid(fmt.Sprintf("reseed: give %d to %d bytes, not %d", least, most, len(entropy)))
-	}
-	if err := s.cfg.Kernel.Reseed(entropy); err != nil {
-		return fmt.Errorf("reseed: %w", err)
-	}
-	return nil
-}
 
 func (s *Service) setHostname(name string) error {
 	// RFC 1123 labels; the kernel takes 64 bytes.
@@ -140,11 +134,9 @@ func (s *Service) info(ctx context.Context, _ *mux.Call, _ struct{}) (guest.Info
 	if err != nil {
 		return info, err
 	}
-	gen, err := os.ReadFile(s.cfg.Generation)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return info, fmt.Errorf("read generation: %w", err)
+	if info.Generation, err = s.Generation(); err != nil {
+		return info, err
 	}
-	info.Generation = strings.TrimSpace(string(gen))
 	info.Boot = s.bootTimes(ctx)
 	return info, nil
 }
@@ -166,51 +158,4 @@ func (s *Service) bootTimes(ctx context.Context) string {
 	}
 	s.boot = strings.TrimSpace(out)
 	return s.boot
-}
-
-// Prepare does the machine's part of a handshake. The error names the step; a
-// second call with the same handshake changes nothing.
-func (s *Service) Prepare(h guest.Handshake, owner Owner) error {
-	if !h.Now.IsZero() {
-		if err := s.setClock(h.Now); err != nil {
-			return err
-		}
-	}
-	if len(h.Entropy) > 0 {
-		if err := s.reseed(h.Entropy); err != nil {
-			return err
-		}
-	}
-	if h.Generation != "" {
-		if err := s.setGeneration(h.Generation); err != nil {
-			return fmt.Errorf("write generation: %w", err)
-		}
-	}
-	if h.Workspace != "" {
-		if err := s.mount(h.Workspace, owner); err != nil {
-			return fmt.Errorf("mount workspace: %w", err)
-		}
-	}
-	return nil
-}
-
-func (s *Service) setGeneration(gen string) error {
-	if err := os.MkdirAll(filepath.Dir(s.cfg.Generation), 0o755); err != nil {
-		return err
-	}
-	temp := s.cfg.Generation + ".new"
-	if err := os.WriteFile(temp, []byte(gen+"\n"), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, s.cfg.Generation)
-}
-
-func (s *Service) mount(device string, owner Owner) error {
-	if !filepath.IsAbs(device) || filepath.Clean(device) != device {
-		return invalid(fmt.Sprintf("%q is not the full path of a block device", device))
-	}
-	if err := os.MkdirAll(s.cfg.Workspace, 0o755); err != nil {
-		return err
-	}
-	return s.cfg.Kernel.Mount(device, s.cfg.Workspace, owner)
 }

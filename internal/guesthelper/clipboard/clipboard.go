@@ -2,9 +2,11 @@ package clipboard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jezek/xgb"
@@ -27,8 +29,9 @@ type Clipboard struct {
 	win xproto.Window // asks and owns
 	sel xproto.Atom   // CLIPBOARD
 
-	events chan xgb.Event
-	ask    chan struct{} // holds one token: whoever has it asks, owns or lends
+	events  chan numbered
+	arrived atomic.Uint64 // events so far
+	ask     chan struct{} // holds one token: whoever has it asks, owns or lends
 
 	mu        sync.Mutex
 	owned     contents // nil: another program owns it, or nobody
@@ -36,6 +39,13 @@ type Clipboard struct {
 	transfers map[place]*outgoing
 	watch     func(outcome) // told of requests of what we own; may be nil
 	serial    int
+}
+
+// numbered is an event with its number in the order of their arrival.
+type numbered struct {
+	xgb.Event
+
+	n uint64
 }
 
 // place is where a transfer goes.
@@ -46,14 +56,16 @@ type place struct {
 
 type outgoing struct {
 	*transfer
-	kind xproto.Atom
-	text bool
+	kind  xproto.Atom
+	text  bool
+	asked uint64 // number of the request
 }
 
 // outcome is what happened to a request for our contents.
 type outcome struct {
 	client uint32
-	done   bool // the requestor has all of a text; else it just asked
+	asked  uint64 // number of the request
+	done   bool   // the requestor has all of a text; else it just asked
 }
 
 // New makes the window that owns and asks. A nil logger logs nothing.
@@ -76,7 +88,7 @@ func New(d *display.Display, log *slog.Logger) (*Clipboard, error) {
 	}
 	c := &Clipboard{
 		d: d, log: log, win: win, sel: sel,
-		events: make(chan xgb.Event, 4096), ask: make(chan struct{}, 1), transfers: map[place]*outgoing{},
+		events: make(chan numbered, 4096), ask: make(chan struct{}, 1), transfers: map[place]*outgoing{},
 	}
 	c.ask <- struct{}{}
 	return c, nil
@@ -91,7 +103,7 @@ func (c *Clipboard) Run(ctx context.Context) error {
 			return
 		}
 		select {
-		case c.events <- ev:
+		case c.events <- numbered{ev, c.arrived.Add(1)}:
 		case <-ctx.Done():
 		}
 	})
@@ -134,7 +146,19 @@ func (c *Clipboard) Set(ctx context.Context, content guest.Clipboard) error {
 		return err
 	}
 	defer done()
-	return c.own(ctx, cs)
+	return c.insist(ctx, cs)
+}
+
+// insist owns the selection with cs, also when another program takes it at the same
+// moment: what it copied is older than what is wanted now.
+func (c *Clipboard) insist(ctx context.Context, cs contents) error {
+	const tries = 5
+	for try := 1; ; try++ {
+		err := c.own(ctx, cs)
+		if try == tries || !errors.Is(err, &guest.Error{Code: guest.CodeBusy}) {
+			return err
+		}
+	}
 }
 
 // own takes the selection with cs.

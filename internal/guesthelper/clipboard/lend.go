@@ -11,28 +11,44 @@ import (
 
 const (
 	saveLimit  = 3 * time.Second        // for saving what another program owns
-	fetchLimit = 8 * time.Second        // for the target to fetch the text
-	quiet      = 200 * time.Millisecond // without a request after the text was fetched
+	fetchLimit = 20 * time.Second       // for the target to fetch the text
+	quiet      = 200 * time.Millisecond // without a request after the text was fetched as often as it will be, at least
+	doubt      = 2 * time.Second        // the same while it may be fetched again
+	longQuiet  = 5 * time.Second        // and at most
 	restLimit  = 5 * time.Second        // for putting the former contents back
 )
 
-// Lend owns the clipboard with text, calls paste, waits until client has
-// fetched the text, and puts the former contents back, whatever happens.
-// Requests of others (clipboard managers) do not count. fetched is false when
-// client did not fetch it in time.
-func (c *Clipboard) Lend(ctx context.Context, text string, client uint32, paste func() error) (fetched bool, err error) {
+// Borrower is a program that a text is lent to.
+type Borrower struct {
+	Client uint32 // of the X server
+	// Fetches is how often it fetches a text before it inserts it, if it fetches it
+	// more than once at all: Chromium shows a page what is to be pasted, and then
+	// fetches it anew.
+	Fetches int
+}
+
+// Lend owns the clipboard with text, calls settle and paste, waits until the borrower
+// has fetched the text, and puts the former contents back, whatever happens.
+// Requests of others (clipboard managers) do not count, nor do those that came
+// before settle returned: programs look at whatever is new in the clipboard, so
+// settle waits until client has read of that. It is called again before the former
+// contents come back. fetched is false when client did not fetch it in time.
+//
+// Who put the contents back between two fetches of one paste would have those
+// pasted.
+func (c *Clipboard) Lend(ctx context.Context, text string, to Borrower, settle, paste func() error) (fetched bool, err error) {
 	done, err := c.turn(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer done()
-	before, err := c.save(ctx)
+	former, err := c.save(ctx)
 	if err != nil {
 		return false, err
 	}
 	asked := make(chan outcome, 256)
 	c.observe(func(o outcome) {
-		if o.client == client {
+		if o.client == to.Client {
 			select {
 			case asked <- o:
 			default:
@@ -40,21 +56,29 @@ func (c *Clipboard) Lend(ctx context.Context, text string, client uint32, paste 
 		}
 	})
 	defer c.observe(nil)
-	if err := c.own(ctx, textContents([]byte(text))); err != nil {
+	if err := c.insist(ctx, textContents([]byte(text))); err != nil {
 		return false, err
 	}
 	defer func() {
 		// The former contents come back even when the request was given up.
 		back, cancel := context.WithTimeout(context.WithoutCancel(ctx), restLimit)
 		defer cancel()
-		if e := c.restore(back, before); err == nil {
+		if e := c.restore(back, former); err == nil {
 			err = e
 		}
 	}()
+	if err := settle(); err != nil {
+		return false, err
+	}
+	before := c.arrived.Load()
 	if err := paste(); err != nil {
 		return false, err
 	}
-	return c.fetchedBy(ctx, asked)
+	fetched, err = c.fetchedBy(ctx, asked, before, to.Fetches)
+	if err != nil || !fetched {
+		return fetched, err
+	}
+	return true, settle()
 }
 
 func (c *Clipboard) observe(f func(outcome)) {
@@ -63,25 +87,32 @@ func (c *Clipboard) observe(f func(outcome)) {
 	c.watch = f
 }
 
-// fetchedBy waits for a whole text to be fetched and then for quiet: some
-// programs ask twice.
-func (c *Clipboard) fetchedBy(ctx context.Context, asked <-chan outcome) (bool, error) {
-	got := false
+// fetchedBy waits for a whole text to be fetched by a request after the one
+// numbered before, and then for quiet. One that was slow to ask, on a busy host, is
+// slow to ask again.
+func (c *Clipboard) fetchedBy(ctx context.Context, asked <-chan outcome, before uint64, times int) (bool, error) {
+	got, began := 0, time.Now()
 	t := time.NewTimer(fetchLimit)
 	defer t.Stop()
 	for {
 		select {
 		case o := <-asked:
-			got = got || o.done
-			if got {
-				t.Reset(quiet)
+			if o.done && o.asked > before {
+				got++
+			}
+			least := quiet
+			if got < times {
+				least = doubt
+			}
+			if got > 0 {
+				t.Reset(min(max(time.Since(began), least), longQuiet))
 			}
 		case <-t.C:
-			return got, nil
+			return got > 0, nil
 		case <-ctx.Done():
-			return got, context.Cause(ctx)
+			return got > 0, context.Cause(ctx)
 		case <-c.d.Done():
-			return got, display.ErrLost
+			return got > 0, display.ErrLost
 		}
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/deskfork/deskfork/internal/guesthelper/display"
 )
 
-func (c *Clipboard) handle(ev xgb.Event) {
-	switch e := ev.(type) {
+func (c *Clipboard) handle(ev numbered) {
+	switch e := ev.Event.(type) {
 	case xproto.SelectionRequestEvent:
 		if e.Owner == c.win && e.Selection == c.sel {
-			c.request(e)
+			c.request(e, ev.n)
 		}
 	case xproto.SelectionClearEvent:
 		c.mu.Lock()
@@ -31,8 +31,8 @@ func (c *Clipboard) handle(ev xgb.Event) {
 
 // request answers one request for what we own. A requestor that is gone, or
 // asks for what we have not, costs nothing but a refusal.
-func (c *Clipboard) request(e xproto.SelectionRequestEvent) {
-	c.tell(outcome{client: c.d.Client(e.Requestor)})
+func (c *Clipboard) request(e xproto.SelectionRequestEvent, n uint64) {
+	c.tell(outcome{client: c.d.Client(e.Requestor), asked: n})
 	prop := e.Property
 	if prop == xproto.AtomNone { // obsolete requestors, ICCCM 2.2
 		prop = e.Target
@@ -40,9 +40,9 @@ func (c *Clipboard) request(e xproto.SelectionRequestEvent) {
 	name, err := c.d.AtomName(e.Target)
 	ok := err == nil
 	if ok && name == "MULTIPLE" {
-		ok = c.multiple(e.Requestor, prop)
+		ok = c.multiple(e.Requestor, prop, n)
 	} else if ok {
-		ok = c.convert(e.Requestor, name, prop)
+		ok = c.convert(e.Requestor, name, prop, n)
 	}
 	if !ok {
 		prop = xproto.AtomNone
@@ -57,7 +57,7 @@ func (c *Clipboard) request(e xproto.SelectionRequestEvent) {
 }
 
 // multiple converts pairs of target and property; those that fail are marked.
-func (c *Clipboard) multiple(w xproto.Window, prop xproto.Atom) bool {
+func (c *Clipboard) multiple(w xproto.Window, prop xproto.Atom, n uint64) bool {
 	r, err := xproto.GetProperty(c.d.Conn, false, w, prop, xproto.GetPropertyTypeAny, 0, 1024).Reply()
 	if err != nil || r.Format != 32 {
 		return false
@@ -65,7 +65,7 @@ func (c *Clipboard) multiple(w xproto.Window, prop xproto.Atom) bool {
 	vs := display.Cards(r.Value)
 	for i := 0; i+1 < len(vs); i += 2 {
 		name, err := c.d.AtomName(xproto.Atom(vs[i]))
-		if err != nil || name == "MULTIPLE" || !c.convert(w, name, xproto.Atom(vs[i+1])) {
+		if err != nil || name == "MULTIPLE" || !c.convert(w, name, xproto.Atom(vs[i+1]), n) {
 			vs[i+1] = uint32(xproto.AtomNone)
 		}
 	}
@@ -81,7 +81,7 @@ func pack(vs []uint32) []byte {
 }
 
 // convert puts a target into a property of the requestor, or begins to.
-func (c *Clipboard) convert(w xproto.Window, target string, prop xproto.Atom) bool {
+func (c *Clipboard) convert(w xproto.Window, target string, prop xproto.Atom, n uint64) bool {
 	c.mu.Lock()
 	owned, since := c.owned, c.since
 	c.mu.Unlock()
@@ -104,11 +104,11 @@ func (c *Clipboard) convert(w xproto.Window, target string, prop xproto.Atom) bo
 	if !ok {
 		return false
 	}
-	return c.start(w, prop, target, it)
+	return c.start(w, prop, target, it, n)
 }
 
 // start hands over it, watching the property to know when it was read.
-func (c *Clipboard) start(w xproto.Window, prop xproto.Atom, target string, it item) bool {
+func (c *Clipboard) start(w xproto.Window, prop xproto.Atom, target string, it item, n uint64) bool {
 	kind, err := c.d.Atom(it.kind)
 	if err != nil {
 		return false
@@ -118,7 +118,7 @@ func (c *Clipboard) start(w xproto.Window, prop xproto.Atom, target string, it i
 		return false
 	}
 	tr, atOnce := newTransfer(it.data, time.Now())
-	out := &outgoing{transfer: tr, kind: kind, text: isText(target)}
+	out := &outgoing{transfer: tr, kind: kind, text: isText(target), asked: n}
 	c.mu.Lock()
 	c.transfers[place{w, prop}] = out
 	c.mu.Unlock()
@@ -169,7 +169,7 @@ func (c *Clipboard) deleted(at place) {
 	case s.done:
 		c.forget(at)
 		if out.text {
-			c.tell(outcome{client: c.d.Client(at.window), done: true})
+			c.tell(outcome{client: c.d.Client(at.window), asked: out.asked, done: true})
 		}
 	}
 }

@@ -3,6 +3,7 @@ package input
 import (
 	"context"
 
+	clipboards "github.com/deskfork/deskfork/internal/guesthelper/clipboard"
 	"github.com/deskfork/deskfork/internal/guesthelper/keymap"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
@@ -87,16 +88,13 @@ func Lines(runes []rune) [][]rune {
 }
 
 func (p *Player) pasteOnce(ctx context.Context, t target, text string) (guest.InputEffect, error) {
-	fetched, err := p.clip.Lend(ctx, text, p.d.Client(t.top), func() error {
-		return p.shortcut(ctx, t)
-	})
+	fetched, err := p.clip.Lend(ctx, text, clipboards.Borrower{Client: p.d.Client(t.top), Fetches: t.kind.fetches()},
+		func() error { return p.barrier(ctx, t) },
+		func() error { return p.shortcut(ctx, t) })
 	if err != nil {
 		return guest.InputEffect{}, err
 	}
-	if t.pings { // the text is inserted when the next event is read
-		err = p.barrier(ctx, t)
-	}
-	return guest.InputEffect{Effect: effect(fetched), How: guest.TextByPaste}, err
+	return guest.InputEffect{Effect: effect(fetched), How: guest.TextByPaste}, nil
 }
 
 // shortcut presses the target's chord for paste.

@@ -18,6 +18,7 @@ import (
 	"github.com/jezek/xgb/xproto"
 	"github.com/jezek/xgb/xtest"
 
+	clipboards "github.com/deskfork/deskfork/internal/guesthelper/clipboard"
 	"github.com/deskfork/deskfork/internal/guesthelper/display"
 	"github.com/deskfork/deskfork/internal/guesthelper/keymap"
 	"github.com/deskfork/deskfork/internal/guesthelper/xkb"
@@ -26,10 +27,10 @@ import (
 
 // clipboard lends its place to a text that is pasted.
 type clipboard interface {
-	// Lend owns the clipboard with text, calls paste, waits until the given
-	// client has fetched the text and puts the former contents back. It says
-	// whether the text was fetched.
-	Lend(ctx context.Context, text string, client uint32, paste func() error) (fetched bool, err error)
+	// Lend owns the clipboard with text, calls settle and paste, waits until the
+	// borrower has fetched the text, as often as it does, calls settle again and
+	// puts the former contents back. It says whether the text was fetched.
+	Lend(ctx context.Context, text string, to clipboards.Borrower, settle, paste func() error) (fetched bool, err error)
 }
 
 // Player plays events, one batch at a time. Safe for concurrent use.

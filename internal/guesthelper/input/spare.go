@@ -49,11 +49,6 @@ func (p *Player) lendOne(ctx context.Context, t target, m *keymap.Map, sym keyma
 	return code, p.assign(ctx, t, seg)
 }
 
-// browserLag is how long a browser may take, after it has read its events, to
-// find out which characters they were. Short of it one was seen to take the
-// characters of the next mapping.
-const browserLag = 500 * time.Millisecond
-
 // assign maps spare keys for a segment and lets the target see it.
 func (p *Player) assign(ctx context.Context, t target, seg keymap.Segment) error {
 	if len(seg.Assign) == 0 {
@@ -62,12 +57,6 @@ func (p *Player) assign(ctx context.Context, t target, seg keymap.Segment) error
 	if seg.Overwrites {
 		if err := p.barrier(ctx, t); err != nil {
 			return err
-		}
-		// A browser answers before it has looked its last keys up in the map.
-		if t.kind == browser {
-			if err := p.d.Sleep(ctx, browserLag); err != nil {
-				return err
-			}
 		}
 	}
 	syms := map[byte]keymap.Keysym{}

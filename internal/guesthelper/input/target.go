@@ -28,6 +28,15 @@ const (
 	oldTerm              // pastes only PRIMARY, which is not ours: typed into
 )
 
+// fetches is how often a program of the kind fetches a text that it is to paste:
+// browsers twice into a page, once into the address bar.
+func (k kind) fetches() int {
+	if k == browser {
+		return 2
+	}
+	return 1
+}
+
 // kinds by window class, in lower case.
 var kinds = map[string]kind{
 	"chromium": browser, "chromium-browser": browser, "google-chrome": browser, "chrome": browser,

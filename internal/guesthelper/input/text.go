@@ -3,7 +3,9 @@ package input
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
+	"unicode"
 
 	"github.com/deskfork/deskfork/internal/guesthelper/keymap"
 	"github.com/deskfork/deskfork/internal/guesthelper/xkb"
@@ -36,7 +38,7 @@ func (p *Player) text(ctx context.Context, ev guest.InputEvent) (guest.InputEffe
 		return p.pasteInto(ctx, t, runes)
 	}
 	if t.kind == browser && p.clip != nil {
-		return p.typeAround(ctx, t, runes, ev.PerSecond)
+		return p.typeOrPasteAll(ctx, t, runes, ev.PerSecond)
 	}
 	return p.typeOr(ctx, t, runes, ev.PerSecond)
 }
@@ -58,25 +60,47 @@ func (p *Player) typeOr(ctx context.Context, t target, runes []rune, rate int) (
 	return guest.InputEffect{Effect: guest.EffectUnverified, How: how}, err
 }
 
-// typeAround types runes, but pastes the stretches beyond U+FFFF.
-func (p *Player) typeAround(ctx context.Context, t target, runes []rune, rate int) (guest.InputEffect, error) {
-	sum := guest.InputEffect{Effect: guest.EffectUnverified, How: guest.TextByKeys}
-	for _, part := range Stretches(runes) {
-		var (
-			eff guest.InputEffect
-			err error
-		)
-		if part[0] >= beyondBMP {
-			eff, err = p.pasteInto(ctx, t, part)
-		} else {
-			eff, err = p.typeOr(ctx, t, part, rate)
-		}
-		if err != nil {
-			return sum, err
-		}
-		sum.How = stronger(sum.How, eff.How)
+// typeOrPasteAll gives a browser a text either by keys alone or in one paste. A
+// mixture would come in another order than it was sent, for a browser reads the
+// clipboard some time after the key; and no pause is long enough to give a key
+// another character, for it looks keys up some time after it has answered a ping.
+// What sends a form or leaves a field at the end of a text is typed.
+func (p *Player) typeOrPasteAll(ctx context.Context, t target, runes []rune, rate int) (guest.InputEffect, error) {
+	fits, err := p.fits(runes)
+	if err != nil {
+		return guest.InputEffect{}, err
 	}
-	return sum, nil
+	if fits {
+		return p.typeOr(ctx, t, runes, rate)
+	}
+	n := len(runes)
+	for unicode.IsControl(runes[n-1]) { // one that is no control does not fit
+		n--
+	}
+	eff, err := p.pasteOnce(ctx, t, string(runes[:n]))
+	if err != nil || n == len(runes) {
+		return eff, err
+	}
+	_, err = p.typeKeys(ctx, t, runes[n:], rate)
+	return eff, err
+}
+
+// fits says whether keys can type runes without one that changes its character
+// on the way.
+func (p *Player) fits(runes []rune) (bool, error) {
+	if slices.ContainsFunc(runes, func(r rune) bool { return r >= beyondBMP }) {
+		return false, nil
+	}
+	m, state, err := p.keys()
+	if err != nil {
+		return false, err
+	}
+	segs, err := keymap.Plan(m, state.Group, p.spares.Clone(), runes)
+	if errors.Is(err, keymap.ErrNoSpare) {
+		return false, nil
+	}
+	changes := slices.ContainsFunc(segs, func(s keymap.Segment) bool { return s.Overwrites })
+	return !changes, err
 }
 
 // stronger returns the way that is further from plain keys.
@@ -86,28 +110,6 @@ func stronger(a, b string) string {
 		return b
 	}
 	return a
-}
-
-// Stretches cuts runes between those up to U+FFFF and those beyond. Joiners
-// and variation selectors stay with the stretch beyond that they follow.
-func Stretches(runes []rune) [][]rune {
-	var parts [][]rune
-	for _, r := range runes {
-		n := len(parts)
-		if n == 0 {
-			parts = append(parts, []rune{r})
-			continue
-		}
-		last := parts[n-1]
-		high := last[0] >= beyondBMP
-		binds := r == 0x200d || (r >= 0xfe00 && r <= 0xfe0f)
-		if (r >= beyondBMP) == high || (high && binds) {
-			parts[n-1] = append(last, r)
-			continue
-		}
-		parts = append(parts, []rune{r})
-	}
-	return parts
 }
 
 // typeKeys types runes with keys and tells how: by keys, or with spare keys
@@ -154,19 +156,25 @@ func (p *Player) typeKeys(ctx context.Context, t target, runes []rune, rate int)
 
 // plan finds the strokes for runes in the layout as it is now.
 func (p *Player) plan(runes []rune) (*keymap.Map, xkb.State, []keymap.Segment, error) {
-	m, err := p.kb.Map()
-	if err != nil {
-		return nil, xkb.State{}, nil, err
-	}
-	if err := p.refresh(m); err != nil {
-		return nil, xkb.State{}, nil, err
-	}
-	state, err := p.kb.State()
+	m, state, err := p.keys()
 	if err != nil {
 		return nil, xkb.State{}, nil, err
 	}
 	segs, err := keymap.Plan(m, state.Group, p.spares, runes)
 	return m, state, segs, err
+}
+
+// keys reads the layout as it is now, and which spare keys it has.
+func (p *Player) keys() (*keymap.Map, xkb.State, error) {
+	m, err := p.kb.Map()
+	if err != nil {
+		return nil, xkb.State{}, err
+	}
+	if err := p.refresh(m); err != nil {
+		return nil, xkb.State{}, err
+	}
+	state, err := p.kb.State()
+	return m, state, err
 }
 
 // neutral lets go of the modifiers that are held and unlocks those that are

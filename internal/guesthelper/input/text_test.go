@@ -16,21 +16,6 @@ func split(parts [][]rune) []string {
 	return out
 }
 
-func TestStretches(t *testing.T) {
-	for text, want := range map[string][]string{
-		"":          nil,
-		"abc":       {"abc"},
-		"a😀b":       {"a", "😀", "b"},
-		"👩\u200d💻x": {"👩\u200d💻", "x"},
-		"❤\ufe0fa":  {"❤\ufe0fa"},
-		"🏳\ufe0f漢":  {"🏳\ufe0f", "漢"},
-	} {
-		if diff := cmp.Diff(want, split(input.Stretches([]rune(text)))); diff != "" {
-			t.Errorf("%q: %s", text, diff)
-		}
-	}
-}
-
 func TestLines(t *testing.T) {
 	for text, want := range map[string][]string{
 		"": nil, "a": {"a"}, "a\n": {"a", "\n"}, "\n\nb": {"\n", "\n", "b"}, "a\nb\nc": {"a", "\n", "b", "\n", "c"},

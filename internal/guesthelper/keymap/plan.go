@@ -3,6 +3,7 @@ package keymap
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"unicode"
 	"unicode/utf8"
@@ -39,6 +40,11 @@ type Spares struct {
 // NewSpares lends the given keys.
 func NewSpares(codes []byte) *Spares {
 	return &Spares{codes: append([]byte(nil), codes...), syms: map[byte]Keysym{}}
+}
+
+// Clone is a copy to try something on.
+func (s *Spares) Clone() *Spares {
+	return &Spares{codes: slices.Clone(s.codes), syms: maps.Clone(s.syms)}
 }
 
 // Lent lists the keys with a symbol of ours.

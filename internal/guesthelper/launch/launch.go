@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/guesthelper/singleton"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
@@ -78,6 +79,15 @@ func (l *Launcher) open(ctx context.Context, raw string, env []string, dir strin
 	if err != nil || u.Scheme == "" || strings.HasPrefix(raw, "-") {
 		return guest.Launched{}, &guest.Error{Code: guest.CodeInvalid, Message: fmt.Sprintf("open %q: it is not a URL with a scheme", raw)}
 	}
+	if l.Browses(raw) { // one that runs need not be started a second time
+		pid, err := singleton.Open(ctx, Profile(ConfigDir(l.env, l.home)), dir, raw)
+		if err == nil {
+			return guest.Launched{PID: pid}, nil
+		}
+		if ctx.Err() != nil {
+			return guest.Launched{}, fmt.Errorf("open URL: %w", context.Cause(ctx))
+		}
+	}
 	for _, name := range openers {
 		path, err := lookPath(name, env, dir)
 		if err != nil {
@@ -102,6 +112,37 @@ func (l *Launcher) open(ctx context.Context, raw string, env []string, dir strin
 		return guest.Launched{PID: p.pid}, nil
 	}
 	return guest.Launched{}, &guest.Error{Code: guest.CodeNotFound, Message: "open URL: no browser opened it; install one (tried " + strings.Join(openers[:], ", ") + ")"}
+}
+
+// Browses reports whether an address is a page that Chromium opens: the user's own
+// settings name no other program.
+func (l *Launcher) Browses(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && slices.Contains([]string{"http", "https", "about", "data", "file"}, u.Scheme) && !chosen(ConfigDir(l.env, l.home))
+}
+
+// ConfigDir is where a session's programs have their settings.
+func ConfigDir(env []string, home string) string {
+	if dir := Value(env, "XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return dir
+	}
+	return filepath.Join(home, ".config")
+}
+
+// Profile is Chromium's directory among the settings.
+func Profile(config string) string { return filepath.Join(config, "chromium") }
+
+// chosen reports whether the user's own settings name a browser.
+func chosen(config string) bool {
+	for file, word := range map[string]string{
+		"mimeapps.list": "x-scheme-handler/http", filepath.Join("xfce4", "helpers.rc"): "WebBrowser=",
+	} {
+		b, err := os.ReadFile(filepath.Join(config, file))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) || strings.Contains(string(b), word) {
+			return true
+		}
+	}
+	return false
 }
 
 type process struct {
@@ -161,7 +202,7 @@ func lookPath(name string, env []string, dir string) (string, error) {
 		}
 		return name, nil
 	}
-	for _, d := range filepath.SplitList(value(env, "PATH")) {
+	for _, d := range filepath.SplitList(Value(env, "PATH")) {
 		if p := filepath.Join(d, name); filepath.IsAbs(d) && executable(p) == nil {
 			return p, nil
 		}
@@ -180,8 +221,8 @@ func executable(path string) error {
 	return nil
 }
 
-// value returns a variable; the last one counts, as in exec.
-func value(env []string, key string) string {
+// Value returns a variable; the last one counts, as in exec.
+func Value(env []string, key string) string {
 	for _, kv := range slices.Backward(env) {
 		if v, ok := strings.CutPrefix(kv, key+"="); ok {
 			return v

@@ -4,6 +4,8 @@ package launch_test
 
 import (
 	"errors"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -76,5 +78,60 @@ func TestOpenURL(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "opened")); err != nil || string(got) != "http://localhost/?a=b\n" {
 		t.Errorf("opened %q, %v", got, err)
+	}
+}
+
+// TestOpenURLInTheBrowserThatRuns: it gets pages alone, and none when the user has
+// chosen another program for them.
+func TestOpenURLInTheBrowserThatRuns(t *testing.T) {
+	home, dir := t.TempDir(), t.TempDir()
+	profile, socket := filepath.Join(home, ".config", "chromium"), filepath.Join(dir, "socket")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.Copy(io.Discard, c)   //nolint:errcheck // a browser that listens
+			io.WriteString(c, "ACK") //nolint:errcheck // and answers
+			c.Close()
+		}
+	}()
+	if err := errors.Join(os.MkdirAll(profile, 0o700), os.Symlink(socket, filepath.Join(profile, "SingletonSocket")),
+		os.Symlink("1", filepath.Join(profile, "SingletonCookie")), os.Symlink("1", filepath.Join(dir, "SingletonCookie"))); err != nil {
+		t.Fatal(err)
+	}
+	script(t, dir, "xdg-open", "exit 0")
+	launcher := launch.New([]string{"PATH=" + dir}, home)
+	handed := func(raw string) bool {
+		t.Helper()
+		done, err := launcher.Launch(t.Context(), guest.Launch{URL: raw})
+		if err != nil {
+			t.Fatal(err)
+		}
+		launcher.Wait()
+		return done.PID == os.Getpid()
+	}
+	if !handed("https://a.example/") || !handed("file:///tmp/page.html") || handed("mailto:a@a.example") {
+		t.Error("the browser that runs gets pages, and pages alone")
+	}
+	for file, text := range map[string]string{
+		"mimeapps.list": "[Default Applications]\nx-scheme-handler/https=other.desktop\n", "xfce4/helpers.rc": "WebBrowser=firefox\n",
+	} {
+		path := filepath.Join(home, ".config", file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if handed("https://a.example/") {
+			t.Errorf("%s names another browser, and Chromium got the page", file)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -32,8 +32,11 @@ var ErrClosed = errors.New("guest client is closed")
 // Config of a Client. Dial and Token are required.
 type Config struct {
 	// Dial opens a connection to guestd's port.
-	Dial   func(context.Context) (net.Conn, error)
-	Token  string
+	Dial  func(context.Context) (net.Conn, error)
+	Token string
+	// Others are further tokens that the guest may take: they have their turn
+	// when one is refused.
+	Others []string
 	Logger *slog.Logger // nil: silent
 	// Scale stretches every wait of the client, for guests on slow
 	// accelerators. Default 1.
@@ -77,7 +80,7 @@ func New(cfg Config) *Client {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		cfg: cfg, log: cfg.Logger, tokens: []string{cfg.Token},
+		cfg: cfg, log: cfg.Logger, tokens: append([]string{cfg.Token}, cfg.Others...),
 		changed: make(chan struct{}), kick: make(chan struct{}),
 	}
 	c.Exec, c.Files = &Exec{c}, &Files{c: c}
@@ -289,12 +292,17 @@ func (c *Client) live(ctx context.Context) (*mux.Session, error) {
 
 // open sends a request with n streams as soon as there is a connection.
 func (c *Client) open(ctx context.Context, op string, params any, n int) (*mux.Pending, error) {
+	return c.openLate(ctx, op, func() any { return params }, n)
+}
+
+// openLate is open with parameters that are made when they are sent.
+func (c *Client) openLate(ctx context.Context, op string, params func() any, n int) (*mux.Pending, error) {
 	for {
 		s, err := c.live(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", op, err)
 		}
-		p, err := s.Open(ctx, op, params, n)
+		p, err := s.Open(ctx, op, params(), n)
 		if errors.Is(err, mux.ErrNotSent) {
 			continue // the connection ended between the two lines above
 		}
@@ -336,25 +344,4 @@ func (c *Client) Hello(ctx context.Context) (guest.Hello, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hello, nil
-}
-
-// Handshake prepares the guest for its user. A token in it is the client's own
-// from then on; after a failure both are tried.
-func (c *Client) Handshake(ctx context.Context, h guest.Handshake) error {
-	if h.Token != "" {
-		c.mu.Lock()
-		if c.tokens[0] != h.Token {
-			c.tokens = []string{c.tokens[0], h.Token}
-		}
-		c.mu.Unlock()
-	}
-	if err := c.call(ctx, guest.OpHandshake, h, nil); err != nil {
-		return err
-	}
-	if h.Token != "" {
-		c.mu.Lock()
-		c.tokens = []string{h.Token}
-		c.mu.Unlock()
-	}
-	return nil
 }

@@ -102,6 +102,12 @@ func (d *Desktop) Launch(ctx context.Context, l guest.Launch) (int, error) {
 	return res.PID, err
 }
 
+// Park starts a program and keeps its window off the screen until it is started
+// again. It takes as long as the program's start: minutes under emulation.
+func (d *Desktop) Park(ctx context.Context, p guest.Park) (done guest.Parked, err error) {
+	return done, d.c.call(ctx, guest.OpPark, p, &done)
+}
+
 // exchange makes a call with bytes beside its JSON, in either direction.
 func (d *Desktop) exchange(ctx context.Context, op string, params any, in []byte, out any) ([]byte, error) {
 	p, err := d.c.open(ctx, op, params, 1)

@@ -210,3 +210,28 @@ func TestDialPort(t *testing.T) {
 		t.Errorf("port 0: %v", err)
 	}
 }
+
+// TestHelperKnowsTheDeadline: what may take minutes is given minutes by the
+// helper, too, which has a limit of its own for who states none.
+func TestHelperKnowsTheDeadline(t *testing.T) {
+	g := guesttest.Start(t, guesttest.Config{})
+	c := g.Client(t)
+	ready(t, c)
+	given := make(chan time.Duration, 1)
+	g.Desktop.Override(func(_ context.Context, m guest.HelperMessage) *guest.HelperMessage {
+		if m.Op != guest.OpPark {
+			return nil
+		}
+		given <- m.Timeout
+		return &guest.HelperMessage{Result: json.RawMessage(`{}`)}
+	})
+	const want = 8 * time.Minute
+	ctx, cancel := context.WithTimeout(t.Context(), want)
+	defer cancel()
+	if _, err := c.Desktop.Park(ctx, guest.Park{Argv: []string{"chromium"}, Class: "Chromium"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-given; got <= want-time.Minute || got > want {
+		t.Errorf("the helper was given %s of %s", got, want)
+	}
+}

@@ -57,10 +57,12 @@ func (x *Exec) Remove(ctx context.Context, id guest.ExecID) error {
 }
 
 // AttachOptions say from which offsets on the output is wanted; a negative one
-// means from now on. Stdin takes over the standard input from whoever feeds it.
+// means from now on. Stdin takes over the standard input from whoever feeds it. Lag
+// is how many bytes that were read may be asked for again.
 type AttachOptions struct {
 	OutFrom, ErrFrom int64
 	Stdin            bool
+	Lag              int64
 }
 
 // Attachment is a client's hold on an exec. Its streams end with the exec, or
@@ -70,9 +72,9 @@ type AttachOptions struct {
 type Attachment struct {
 	Stdout io.Reader
 	Stderr io.Reader
-	Stdin  io.WriteCloser // Close ends the program's standard input
-	// Status is the exec's state at the attach; its In says how much standard
-	// input the program had been given.
+	Stdin  *Stdin
+	// Status is the exec's state at the attach; its In is the offset at which
+	// standard input goes on.
 	Status guest.ExecStatus
 	// OutFrom and ErrFrom are the offsets at which the outputs begin, later
 	// than asked for if bytes were dropped meanwhile.
@@ -84,7 +86,7 @@ type Attachment struct {
 
 // Attach connects to an exec. ctx bounds the attaching only.
 func (x *Exec) Attach(ctx context.Context, id guest.ExecID, o AttachOptions) (*Attachment, error) {
-	params := guest.ExecAttachParams{ID: id, OutFrom: o.OutFrom, ErrFrom: o.ErrFrom, Stdin: o.Stdin}
+	params := guest.ExecAttachParams{ID: id, OutFrom: o.OutFrom, ErrFrom: o.ErrFrom, Stdin: o.Stdin, Lag: o.Lag}
 	p, err := x.c.open(ctx, guest.OpExecAttach, params, 2)
 	if err != nil {
 		return nil, err
@@ -94,30 +96,14 @@ func (x *Exec) Attach(ctx context.Context, id guest.ExecID, o AttachOptions) (*A
 		return nil, err
 	}
 	a := &Attachment{
-		Stdout: p.Streams[0], Stderr: p.Streams[1], Stdin: stdin{p.Streams[0]},
+		Stdout: p.Streams[0], Stderr: p.Streams[1], Stdin: &Stdin{},
 		Status: at.Status, OutFrom: at.OutFrom, ErrFrom: at.ErrFrom, x: x, streams: p.Streams,
 	}
-	if !o.Stdin {
-		a.Stdin = noStdin{}
+	if o.Stdin {
+		a.Stdin = &Stdin{st: p.Streams[0], base: at.Status.In}
 	}
 	return a, nil
 }
-
-type stdin struct{ st *mux.Stream }
-
-// Write implements io.Writer.
-func (s stdin) Write(p []byte) (int, error) { return s.st.Write(p) }
-
-// Close implements io.Closer.
-func (s stdin) Close() error { return s.st.CloseWrite() }
-
-type noStdin struct{}
-
-// Write implements io.Writer.
-func (noStdin) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
-
-// Close implements io.Closer.
-func (noStdin) Close() error { return nil }
 
 // Resize sets the size of the terminal, in characters.
 func (a *Attachment) Resize(ctx context.Context, cols, rows uint16) error {

@@ -17,7 +17,6 @@ import (
 	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
-	"github.com/deskfork/deskfork/pkg/guest/mux"
 )
 
 func TestCallsWaitForTheLink(t *testing.T) {
@@ -117,69 +116,6 @@ func TestSuspendedGuestKeepsItsLink(t *testing.T) {
 	c.Resume()
 	if _, err := c.Exec.List(soon(t)); err != nil || dials.Load() != 1 {
 		t.Errorf("after the suspension: %v, %d dials", err, dials.Load())
-	}
-}
-
-func TestHandshake(t *testing.T) {
-	g := guesttest.Start(t, guesttest.Config{})
-	c := g.Client(t)
-	other := g.Client(t)
-	if _, err := other.Hello(soon(t)); err != nil {
-		t.Fatal(err)
-	}
-	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	h := guest.Handshake{
-		Now: now, Entropy: bytes.Repeat([]byte{7}, 32), Generation: "gen-2", Token: "second",
-		Workspace: "/dev/vdb", Env: map[string]string{"DESK": "one"},
-	}
-	for range 2 { // it may be repeated
-		if err := c.Handshake(soon(t), h); err != nil {
-			t.Fatal(err)
-		}
-	}
-	state := g.Kernel.State()
-	if !state.Clock.Equal(now) || len(state.Entropy) != 2 || len(state.Mounts) != 1 {
-		t.Errorf("kernel %+v", state)
-	}
-	if info, err := c.System.Info(soon(t)); err != nil || info.Generation != "gen-2" {
-		t.Errorf("info %+v, %v", info, err)
-	}
-	res, err := c.Exec.Run(soon(t), shell("echo $DESK"), nil)
-	if err != nil || string(res.Stdout) != "one\n" {
-		t.Errorf("default environment: %q, %v", res.Stdout, err)
-	}
-	g.Cut()
-	relinked(t, c) // with the new token
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := other.Exec.List(ctx); !errors.Is(err, mux.ErrUnauthorized) {
-		t.Errorf("with the old token: %v", err)
-	}
-}
-
-func TestHandshakeNamesItsStep(t *testing.T) {
-	g := guesttest.Start(t, guesttest.Config{})
-	c := g.Client(t)
-	for name, tt := range map[string]struct {
-		h    guest.Handshake
-		want string
-		code guest.Code
-	}{
-		"clock":     {guest.Handshake{Now: time.Unix(0, 0)}, "set clock", guest.CodeInvalid},
-		"entropy":   {guest.Handshake{Entropy: []byte("short")}, "reseed", guest.CodeInvalid},
-		"workspace": {guest.Handshake{Workspace: "vdb"}, "mount workspace", guest.CodeInvalid},
-		"user":      {guest.Handshake{User: "no-such-user"}, "no-such-user", guest.CodeNotFound},
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := c.Handshake(soon(t), tt.h)
-			if !errors.Is(err, code(tt.code)) || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-	g.Kernel.Fail(errors.New("no such clock"))
-	if err := c.System.SetClock(soon(t), time.Now()); !errors.Is(err, code(guest.CodeInternal)) {
-		t.Errorf("a kernel that refuses: %v", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,50 +8,64 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/mux"
 )
 
-// MaxOutput bounds what Run collects of each output, in bytes.
-const MaxOutput = 64 << 20
+// MaxOutput bounds what Run collects of each output, in bytes. It is the one
+// limit of one-shot execs: nobody above collects more, or cuts again.
+const MaxOutput = 16 << 20
 
 // maxInlineStdin is how much standard input travels with the request.
 const maxInlineStdin = 128 << 10
 
 // Result is the end of a program that was run.
 type Result struct {
-	Stdout, Stderr []byte
-	Status         guest.ExecStatus
+	Stdout, Stderr []byte // at most MaxOutput bytes each
+	// Truncated says that the program wrote more to one of them; Status counts
+	// all of it.
+	Truncated bool
+	Status    guest.ExecStatus
 }
 
 // Run runs a program to its end and collects its output, in one round trip
 // where the output is short. stdin may be nil. When ctx ends the program is
-// killed; when the connection breaks it goes on, and Run takes its output up
-// again unless stdin was being read. Output above MaxOutput is an error: attach
-// to such a program instead. Run returns after the Read of stdin that is under
-// way has returned.
+// killed; when the connection breaks it goes on, and Run takes up its output and
+// its input again where they broke. Of longer output the first MaxOutput bytes
+// are kept; the program goes on and is not held up. Run returns after the Read of
+// stdin that is under way has returned.
 func (x *Exec) Run(ctx context.Context, spec guest.ExecSpec, stdin io.Reader) (Result, error) {
 	if spec.ID == "" {
 		spec.ID = guest.ExecID(strings.ToLower(rand.Text()[:16]))
 	}
-	params := guest.ExecRunParams{Spec: spec}
+	r := &run{x: x, params: guest.ExecRunParams{Spec: spec}}
 	if stdin != nil {
-		params.Spec.Stdin, params.More = true, true
-		if sized, ok := stdin.(interface{ Len() int }); ok && sized.Len() <= maxInlineStdin {
-			b, err := io.ReadAll(stdin)
-			if err != nil {
-				return Result{}, fmt.Errorf("read standard input: %w", err)
-			}
-			params.Stdin, params.More = b, false
+		r.params.Spec.Stdin, r.params.More, r.in.from = true, true, stdin
+	}
+	if sized, ok := stdin.(interface{ Len() int }); ok && sized.Len() <= maxInlineStdin {
+		if err := r.inline(stdin); err != nil {
+			return Result{}, err
 		}
 	}
-	r := &run{x: x, params: params, stdin: stdin}
 	err := r.first(ctx)
-	for errors.Is(err, ErrLinkLost) && ctx.Err() == nil && !params.More {
+	for errors.Is(err, ErrLinkLost) && ctx.Err() == nil {
 		err = r.again(ctx)
 	}
-	return Result{Stdout: r.out.b.Bytes(), Stderr: r.err.b.Bytes(), Status: r.status}, err
+	return Result{Stdout: r.out.b, Stderr: r.err.b, Truncated: r.out.over || r.err.over, Status: r.status}, err
+}
+
+// inline sends all of a short standard input with the request.
+func (r *run) inline(stdin io.Reader) error {
+	b, err := io.ReadAll(stdin)
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	r.params.Stdin, r.params.More, r.in.from = b, false, nil
+	r.in.again.Append(b)
+	_, err = r.in.again.Join(0)
+	return err
 }
 
 // Output is Run that takes only a clean exit as success: a program that ended
@@ -70,19 +83,49 @@ func (x *Exec) Output(ctx context.Context, spec guest.ExecSpec, stdin io.Reader)
 type run struct {
 	x        *Exec
 	params   guest.ExecRunParams
-	stdin    io.Reader
+	in       input
 	out, err limited
 	status   guest.ExecStatus
 }
 
 // limited collects bytes up to MaxOutput.
-type limited struct{ b bytes.Buffer }
+type limited struct {
+	b    []byte
+	over bool // there was more
+}
+
+var errFull = errors.New("output is above what is collected")
 
 func (l *limited) Write(p []byte) (int, error) {
-	if l.b.Len()+len(p) > MaxOutput {
-		return 0, &guest.Error{Code: guest.CodeInvalid, Message: fmt.Sprintf("output is above %d bytes; attach to the program instead", MaxOutput)}
+	n := min(len(p), MaxOutput-len(l.b))
+	l.b = append(l.b, p[:n]...)
+	if n < len(p) {
+		l.over = true
+		return n, errFull
 	}
-	return l.b.Write(p)
+	return n, nil
+}
+
+// from is the offset at which a new connection goes on: behind what is there, or
+// now, when no more is wanted.
+func (l *limited) from() int64 {
+	if l.over {
+		return -1
+	}
+	return int64(len(l.b))
+}
+
+// drain collects a stream to its end. When it is too long the guest learns that
+// no more is wanted, and lets the program go on.
+func (l *limited) drain(from *mux.Stream) error {
+	var err error
+	if !l.over {
+		_, err = io.Copy(l, onlyReader{from})
+	}
+	if l.over {
+		return from.CloseRead()
+	}
+	return err
 }
 
 func (r *run) first(ctx context.Context) error {
@@ -93,64 +136,44 @@ func (r *run) first(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, p.Cancel)
 	defer stop()
 	var work sync.WaitGroup
-	var inErr, tooMuch error
 	if r.params.More {
 		work.Go(func() {
-			_, inErr = io.Copy(onlyWriter{p.Streams[0]}, r.stdin)
-			if inErr == nil {
-				inErr = p.Streams[0].CloseWrite()
-			}
-			if errors.Is(inErr, mux.ErrStopped) || errors.Is(inErr, io.ErrClosedPipe) {
-				inErr = nil // the program did not want all of it
-			}
-			if inErr != nil {
+			if err := r.in.feed(&Stdin{st: p.Streams[0]}); err != nil && !errors.Is(err, ErrLinkLost) {
 				p.Cancel()
 			}
 		})
 	}
-	work.Go(func() { tooMuch = r.collect(p.Streams, p.Cancel) })
+	work.Go(func() { _ = r.collect(p.Streams) }) // the answer tells of a lost link
 	var res guest.ExecRunResult
 	err = await(ctx, p, guest.OpExecRun, &res)
 	work.Wait()
 	switch {
-	case isRefusal(tooMuch):
-		return tooMuch
-	case err != nil && inErr != nil && !errors.Is(inErr, ErrLinkLost) && ctx.Err() == nil:
-		return fmt.Errorf("read standard input: %w", inErr)
+	case err != nil && r.in.failed != nil && ctx.Err() == nil:
+		return fmt.Errorf("read standard input: %w", r.in.failed)
 	case err != nil:
 		return err
 	}
 	r.status = res.Status
-	r.out.b.Write(res.Stdout)
-	r.err.b.Write(res.Stderr)
+	r.out.b = append(r.out.b, res.Stdout...)
+	r.err.b = append(r.err.b, res.Stderr...)
 	return nil
 }
 
-func isRefusal(err error) bool { return errors.Is(err, &guest.Error{Code: guest.CodeInvalid}) }
-
-// collect reads both outputs to their ends. It calls refuse as soon as one is
-// too long, which must end the other.
-func (r *run) collect(streams []*mux.Stream, refuse func()) error {
+// collect reads both outputs to their ends.
+func (r *run) collect(streams []*mux.Stream) error {
 	var work sync.WaitGroup
 	var outErr, errErr error
-	drain := func(to io.Writer, from *mux.Stream) error {
-		_, err := io.Copy(to, onlyReader{from})
-		if isRefusal(err) {
-			refuse()
-		}
-		return err
-	}
-	work.Go(func() { outErr = drain(&r.out, streams[0]) })
-	work.Go(func() { errErr = drain(&r.err, streams[1]) })
+	work.Go(func() { outErr = r.out.drain(streams[0]) })
+	work.Go(func() { errErr = r.err.drain(streams[1]) })
 	work.Wait()
 	return errors.Join(outErr, errErr)
 }
 
 // again takes up a program whose connection was lost.
 func (r *run) again(ctx context.Context) error {
-	outAt, errAt := int64(r.out.b.Len()), int64(r.err.b.Len())
-	a, err := r.x.Attach(ctx, r.params.Spec.ID, AttachOptions{OutFrom: outAt, ErrFrom: errAt})
-	if errors.Is(err, &guest.Error{Code: guest.CodeNotFound}) && outAt+errAt == 0 {
+	outAt, errAt := r.out.from(), r.err.from()
+	a, err := r.x.Attach(ctx, r.params.Spec.ID, AttachOptions{OutFrom: outAt, ErrFrom: errAt, Stdin: r.params.Spec.Stdin})
+	if errors.Is(err, &guest.Error{Code: guest.CodeNotFound}) && outAt == 0 && errAt == 0 {
 		return r.first(ctx) // the request never arrived
 	}
 	if err != nil {
@@ -158,23 +181,40 @@ func (r *run) again(ctx context.Context) error {
 	}
 	detach := func() { _ = a.Close() } // a lost link needs no close
 	defer detach()
-	if a.OutFrom != outAt || a.ErrFrom != errAt {
+	if !r.out.over && a.OutFrom != outAt || !r.err.over && a.ErrFrom != errAt {
 		return &guest.Error{Code: guest.CodeGone, Message: "output was dropped while the connection was lost; start the program with a larger ring"}
 	}
 	stop := context.AfterFunc(ctx, detach)
 	defer stop()
-	refuse := func() {
-		detach()
-		_ = r.x.Signal(ctx, r.params.Spec.ID, "KILL") // it may have ended
+	var work sync.WaitGroup
+	if r.params.Spec.Stdin {
+		work.Go(func() {
+			if err := r.in.feed(a.Stdin); err != nil && !errors.Is(err, ErrLinkLost) {
+				detach()
+			}
+		})
 	}
-	if err := r.collect(a.streams, refuse); err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	err = r.collect(a.streams)
+	work.Wait()
+	switch {
+	case ctx.Err() != nil:
+		r.kill(ctx)
+		return context.Cause(ctx)
+	case r.in.failed != nil:
+		r.kill(ctx)
+		return fmt.Errorf("read standard input: %w", r.in.failed)
+	case err != nil:
 		return err
 	}
 	r.status, err = a.Wait(ctx)
 	return err
+}
+
+// kill ends a program that nobody waits for any more, also after the end of ctx.
+func (r *run) kill(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.x.c.scaled(5*time.Second))
+	defer cancel()
+	_ = r.x.Signal(ctx, r.params.Spec.ID, "KILL") // it may have ended
 }
 
 type (

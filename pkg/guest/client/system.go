@@ -32,6 +32,21 @@ func (s *System) Power(ctx context.Context, mode string) error {
 	return s.c.call(ctx, guest.OpPower, guest.PowerParams{Mode: mode}, nil)
 }
 
+// Freeze holds back all writes to the workspace's file system, after what is
+// under way has reached its disk, until Thaw or until they have been held back
+// for so long, whatever becomes of the host. The same id again is the same freeze.
+func (s *System) Freeze(ctx context.Context, p guest.FreezeParams) (f guest.Frozen, err error) {
+	return f, s.c.call(ctx, guest.OpFreeze, p, &f)
+}
+
+// Thaw ends a freeze. It reports whether all writes were held back until now:
+// if not, what was done in between is not one instant.
+func (s *System) Thaw(ctx context.Context, id string) (held bool, err error) {
+	var t guest.Thawed
+	err = s.c.call(ctx, guest.OpThaw, guest.ThawParams{ID: id}, &t)
+	return t.Held, err
+}
+
 // Info returns the state of the guest's system.
 func (s *System) Info(ctx context.Context) (info guest.Info, err error) {
 	return info, s.c.call(ctx, guest.OpInfo, struct{}{}, &info)

@@ -170,12 +170,18 @@ type Call struct {
 	Op      string
 	Streams []*Stream
 
-	params  json.RawMessage
-	s       *Session
-	id      uint64
-	timer   *time.Timer
-	replied bool
+	params   json.RawMessage
+	s        *Session
+	id       uint64
+	deadline time.Time // zero: none
+	timer    *time.Timer
+	replied  bool
 }
+
+// Deadline is when the call is aborted unless it was answered before. The context
+// that it is served under does not tell, for Reply lifts it: whoever asks somebody
+// else for the answer passes it on.
+func (c *Call) Deadline() (until time.Time, ok bool) { return c.deadline, !c.deadline.IsZero() }
 
 // Decode fills v with the call's parameters.
 func (c *Call) Decode(v any) error {

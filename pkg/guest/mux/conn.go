@@ -19,6 +19,10 @@ const Path = "/v1/link"
 // ErrUnauthorized says that guestd refused the token.
 var ErrUnauthorized = errors.New("guest refused the token")
 
+// ErrPeerGone as the reason of a Close says that there is no other end any
+// more: the connection is dropped without a word.
+var ErrPeerGone = errors.New("other end is gone")
+
 // Conn is a message transport. Read is used by one goroutine, Write and Ping
 // by many.
 type Conn interface {
@@ -182,8 +186,15 @@ func (c *wsConn) Ping() error {
 	return nil
 }
 
-// Close implements Conn.
+// Close implements Conn. Of ErrPeerGone nobody is told.
 func (c *wsConn) Close(reason error) {
+	if errors.Is(reason, ErrPeerGone) {
+		if tcp, ok := c.ws.NetConn().(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // what has not been sent shall not wait for an answer
+		}
+		c.ws.Close()
+		return
+	}
 	code, text := websocket.CloseNormalClosure, ""
 	if errors.Is(reason, ErrProtocol) {
 		code, text = websocket.CloseProtocolError, reason.Error()

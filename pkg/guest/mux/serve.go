@@ -57,6 +57,7 @@ func (s *Session) admit(ctx context.Context, e envelope) error {
 	v := &served{cancel: cancel, streams: streams}
 	s.serving[e.ID] = v
 	if e.Timeout > 0 {
+		c.deadline = time.Now().Add(e.Timeout)
 		c.timer = time.AfterFunc(e.Timeout, func() { v.abort(context.DeadlineExceeded) })
 	}
 	for _, st := range streams {

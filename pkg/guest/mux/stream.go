@@ -63,6 +63,13 @@ func (st *Stream) take(f flags, payload []byte) error {
 			return err
 		}
 		return st.credited(n)
+	case f&flagStop != 0:
+		st.mu.Lock()
+		ack := st.onAck
+		st.mu.Unlock()
+		if ack != nil {
+			defer ack()
+		}
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -161,8 +168,14 @@ func (st *Stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements io.Writer. It waits while the other end's window is full.
+// Write implements io.Writer. It waits while the other end's window is full. An empty
+// write says whether bytes would still be taken, and may be made beside another.
 func (st *Stream) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		return 0, st.outDone
+	}
 	total := 0
 	for len(p) > 0 {
 		n, err := st.reserve(len(p))
@@ -209,7 +222,8 @@ func (st *Stream) Unread() int64 {
 	return st.inflight
 }
 
-// NotifyRead has fn called whenever Unread falls. fn must not wait.
+// NotifyRead has fn called whenever Unread falls, and when the other end wants no more
+// bytes. fn must not wait.
 func (st *Stream) NotifyRead(fn func()) {
 	st.mu.Lock()
 	st.onAck = fn
@@ -225,13 +239,12 @@ func (st *Stream) CloseWrite() error {
 }
 
 // CloseRead says that no more bytes are wanted: the other end's writes fail
-// with ErrStopped.
+// with ErrStopped, reads here with io.ErrClosedPipe. They do so too where the end
+// had arrived already: a reader whose bytes were dropped must not take it for one.
 func (st *Stream) CloseRead() error {
 	st.mu.Lock()
 	open := st.inDone == nil
-	if open {
-		st.inDone = io.ErrClosedPipe
-	}
+	st.inDone = io.ErrClosedPipe
 	st.buf, st.head = nil, 0
 	st.cond.Broadcast()
 	st.forgetDoneLocked()
