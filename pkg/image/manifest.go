@@ -67,6 +67,25 @@ type Guest struct {
 	UID    int    `json:"uid"`    //
 	Width  int    `json:"width"`  // of the default display, pixels
 	Height int    `json:"height"` // of the default display, pixels
+	// Park is started, and taken off the screen, before a boot snapshot of the
+	// image is sealed. Empty: nothing is.
+	Park Park `json:"park,omitzero"`
+}
+
+// Park is a program that stands ready behind the screen.
+type Park struct {
+	Argv  []string `json:"argv,omitempty"`
+	Class string   `json:"class,omitempty"` // of its window
+}
+
+// Valid reports whether p is empty or whole.
+func (p Park) Valid() bool {
+	for _, arg := range p.Argv {
+		if arg == "" || !printable(arg) {
+			return false
+		}
+	}
+	return (len(p.Argv) == 0) == (p.Class == "") && printable(p.Class)
 }
 
 // Build is where an image comes from; no part of its identity.
@@ -128,6 +147,7 @@ func (m Manifest) Validate() error {
 	}
 	check(printable(m.Boot.Cmdline), "kernel command line is not printable ASCII")
 	check(m.Guest.OS != "" && m.Guest.Arch != "", "guest without system or architecture")
+	check(m.Guest.Park.Valid(), "parked program %.80q with window %.80q", m.Guest.Park.Argv, m.Guest.Park.Class)
 	check(m.Guest.Width > 0 && m.Guest.Height > 0, "display of %dx%d pixels", m.Guest.Width, m.Guest.Height)
 	if len(errs) == 0 {
 		want := m.ComputeDigest()

@@ -73,6 +73,9 @@ func TestParseManifestRefuses(t *testing.T) {
 		"changed cmdline":     edit(func(m *image.Manifest) { m.Boot.Cmdline += " init=/bin/sh" }),
 		"newline in cmdline":  edit(func(m *image.Manifest) { m.Boot.Cmdline = "a\nb"; m.Digest = m.ComputeDigest() }),
 		"digest of a sibling": edit(func(m *image.Manifest) { m.Digest = digest("d") }),
+		"parks no window":     edit(func(m *image.Manifest) { m.Guest.Park.Argv = []string{"x"} }),
+		"parks no program":    edit(func(m *image.Manifest) { m.Guest.Park.Class = "X" }),
+		"parks binary":        edit(func(m *image.Manifest) { m.Guest.Park = image.Park{Argv: []string{"\x01"}, Class: "X"} }),
 		"no display":          edit(func(m *image.Manifest) { m.Guest.Width = 0 }),
 		"far too large":       strings.Repeat(" ", 2<<20),
 	}
@@ -97,6 +100,7 @@ func TestComputeDigest(t *testing.T) {
 		"name":    {change: func(m *image.Manifest) { m.Name = "other" }, same: true},
 		"recipe":  {change: func(m *image.Manifest) { m.Build.Recipe = digest("e") }, same: true},
 		"display": {change: func(m *image.Manifest) { m.Guest.Width++ }, same: true},
+		"park":    {change: func(m *image.Manifest) { m.Guest.Park = image.Park{Argv: []string{"x"}, Class: "X"} }, same: true},
 		"disk":    {change: func(m *image.Manifest) { m.Disk.Digest = digest("e") }},
 		"format":  {change: func(m *image.Manifest) { m.Disk.Format = image.FormatQcow2 }},
 		"size":    {change: func(m *image.Manifest) { m.Disk.VirtualSize++ }},

@@ -6,7 +6,9 @@ usermod --password '*' --append --groups sudo,adm,tty,video,audio,input,dialout 
 chmod 0440 /etc/sudoers.d/agent
 visudo --check --quiet
 home=/home/agent
-mkdir -p "$home/.config" "$home/.cache" "$home/.local/share"
+# Those of menus and applications are watched by the panel, which would look every four seconds
+# whether they are there now.
+mkdir -p "$home/.config/menus" "$home/.cache" "$home/.local/share/applications" "$home/.local/share/desktop-directories"
 for d in Desktop Documents Downloads Music Pictures Public Templates Videos; do
 	mkdir -p "$home/$d"
 done

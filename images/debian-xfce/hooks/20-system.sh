@@ -4,11 +4,8 @@ set -eu
 systemctl set-default graphical.target
 systemctl enable systemd-networkd.service guestd.service deskfork-x.service deskfork-session.service
 systemctl disable ssh.service
-# sshd makes its own host keys when somebody starts it; none are shared through the image.
+# None are shared through the image; deskfork-ssh-keys makes them in the guest.
 rm -f /etc/ssh/ssh_host_*
-mkdir -p /etc/systemd/system/ssh.service.d
-printf '[Service]\nExecStartPre=\nExecStartPre=/usr/bin/ssh-keygen -A\nExecStartPre=/usr/sbin/sshd -t\n' \
-	>/etc/systemd/system/ssh.service.d/deskfork.conf
 
 systemctl mask \
 	apt-daily.timer apt-daily.service apt-daily-upgrade.timer apt-daily-upgrade.service \

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,16 +25,29 @@ import (
 //nolint:gochecknoglobals // test flags
 var (
 	recipeDir = flag.String("recipe", "", "directory of the recipe to build; a small one when empty")
-	cacheDir  = flag.String("cache", "", "directory of fetched packages")
+	cacheDir  = flag.String("cache", os.Getenv("DESKFORK_TEST_CACHE"), "directory of fetched packages")
 	victim    = flag.String("victim", "", "store of the build that TestKilledBuild kills; for its child only")
 )
 
 func request(t *testing.T) build.Request {
 	t.Helper()
-	dir := *recipeDir
-	if dir == "" {
-		dir = writeRecipe(t, smallRecipe)
+	if *recipeDir != "" {
+		return requestOf(t, *recipeDir)
 	}
+	return requestOf(t, writeRecipe(t, smallRecipe))
+}
+
+// tiny is the request of a build that ends before its kernel is looked for: the
+// smallest tree in which a hook runs.
+func tiny(t *testing.T) build.Request {
+	t.Helper()
+	return requestOf(t, writeRecipe(t, strings.NewReplacer(
+		"variant: minbase", "variant: essential", "package: linux-image-cloud-amd64", "package: busybox-static",
+	).Replace(smallRecipe)))
+}
+
+func requestOf(t *testing.T, dir string) build.Request {
+	t.Helper()
 	r, err := build.Load(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -67,43 +81,58 @@ func storeDir(t *testing.T) string {
 }
 
 func TestTwoBuildsOneDigest(t *testing.T) {
+	t.Parallel()
 	req := request(t)
-	var digests []image.Digest
-	for range 2 {
-		s := openStore(t, storeDir(t))
-		var stages []build.Stage
-		var log bytes.Buffer
-		b := build.New(build.Config{Store: s, CacheDir: *cacheDir, Log: &log, Progress: func(p build.Progress) {
-			if p.Done {
-				stages = append(stages, p.Stage)
-				t.Logf("%-10s %v", p.Stage, p.Elapsed)
-			}
-		}})
-		res, err := b.Build(t.Context(), req)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, log.String())
+	var digests [2]image.Digest
+	t.Run("builds", func(t *testing.T) {
+		for i := range digests {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				digests[i] = buildTwice(t, req)
+			})
 		}
-		if diff := cmp.Diff(build.Stages(), stages); diff != "" {
-			t.Errorf("stages (-want +got):\n%s", diff)
-		}
-		if err := s.Verify(t.Context(), res.Manifest.Digest); err != nil {
-			t.Error(err)
-		}
-		again, err := b.Build(t.Context(), req)
-		if err != nil || again.Built || again.Manifest.Digest != res.Manifest.Digest {
-			t.Errorf("Build again = %t %s, %v; want the image that is there", again.Built, again.Manifest.Digest, err)
-		}
-		digests = append(digests, res.Manifest.Digest)
-	}
+	})
 	if digests[0] != digests[1] {
 		t.Errorf("two builds of one recipe: %s and %s", digests[0], digests[1])
 	}
 }
 
+// buildTwice builds into a store of its own, and sees that the image is built
+// once, stage by stage.
+func buildTwice(t *testing.T, req build.Request) image.Digest {
+	t.Helper()
+	s := openStore(t, storeDir(t))
+	var stages []build.Stage
+	var log bytes.Buffer
+	b := build.New(build.Config{Store: s, CacheDir: *cacheDir, Log: &log, Progress: func(p build.Progress) {
+		if p.Done {
+			stages = append(stages, p.Stage)
+			t.Logf("%-10s %v", p.Stage, p.Elapsed)
+		}
+	}})
+	res, err := b.Build(t.Context(), req)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, log.String())
+	}
+	if diff := cmp.Diff(build.Stages(), stages); diff != "" {
+		t.Errorf("stages (-want +got):\n%s", diff)
+	}
+	if err := s.Verify(t.Context(), res.Manifest.Digest); err != nil {
+		t.Error(err)
+	}
+	again, err := b.Build(t.Context(), req)
+	if err != nil || again.Built || again.Manifest.Digest != res.Manifest.Digest {
+		t.Errorf("Build again = %t %s, %v; want the image that is there", again.Built, again.Manifest.Digest, err)
+	}
+	return res.Manifest.Digest
+}
+
 func TestCancelledBuild(t *testing.T) {
+	t.Parallel()
 	// Later stages differ in nothing but time.
 	for _, stage := range []build.Stage{build.StageBootstrap, build.StageCustomise} {
 		t.Run(string(stage), func(t *testing.T) {
+			t.Parallel()
 			dir := storeDir(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -112,7 +141,7 @@ func TestCancelledBuild(t *testing.T) {
 					cancel()
 				}
 			}})
-			_, err := b.Build(ctx, request(t))
+			_, err := b.Build(ctx, tiny(t))
 			var failed *build.StageError
 			if !errors.Is(err, context.Canceled) || !errors.As(err, &failed) || failed.Stage != stage {
 				t.Fatalf("Build = %v, want a StageError of %s", err, stage)
@@ -127,11 +156,12 @@ func TestCancelledBuild(t *testing.T) {
 func TestKilledBuild(t *testing.T) {
 	if *victim != "" {
 		b := build.New(build.Config{Store: openStore(t, *victim), CacheDir: *cacheDir, Log: os.Stdout})
-		_, err := b.Build(t.Context(), request(t))
+		_, err := b.Build(t.Context(), tiny(t))
 		t.Fatalf("the build ended: %v", err)
 	}
+	t.Parallel()
 	dir := storeDir(t)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledBuild$", "-victim="+dir, "-cache="+*cacheDir, "-recipe="+*recipeDir)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledBuild$", "-victim="+dir, "-cache="+*cacheDir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -164,11 +194,9 @@ func TestKilledBuild(t *testing.T) {
 }
 
 func TestFailingHook(t *testing.T) {
-	if *recipeDir != "" {
-		t.Skip("changes its recipe")
-	}
+	t.Parallel()
 	dir := storeDir(t)
-	req := request(t)
+	req := tiny(t)
 	hook := filepath.Join(req.Recipe.Dir, req.Recipe.Hooks[0])
 	if err := os.WriteFile(hook, []byte("#!/bin/sh\necho 'about to fail'; exit 3\n"), 0o755); err != nil {
 		t.Fatal(err)

@@ -74,6 +74,13 @@ type Guest struct {
 	User     string `yaml:"user"`
 	UID      int    `yaml:"uid"`
 	Display  string `yaml:"display"` // WIDTHxHEIGHT, pixels
+	Park     Park   `yaml:"park"`    // may be absent
+}
+
+// Park is what stands ready when a boot snapshot is sealed; see image.Park.
+type Park struct {
+	Argv  []string `yaml:"argv"`
+	Class string   `yaml:"class"`
 }
 
 // RecipeError says what is wrong with a recipe. It wraps image.ErrBadRecipe.

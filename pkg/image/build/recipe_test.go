@@ -98,6 +98,8 @@ func TestLoadRefuses(t *testing.T) {
 		"epoch before time":   {edit("2026-01-01T00:00:00Z", "1960-01-01T00:00:00Z"), "epoch"},
 		"display":             {edit("640x480", "640x480x"), "guest.display"},
 		"display of nothing":  {edit("640x480", "0x480"), "guest.display"},
+		"parks no window":     {edit("display: 640x480", "display: 640x480, park: {argv: [x]}"), "guest.park"},
+		"parks a list":        {edit("display: 640x480", "display: 640x480, park: [x]"), "line 21"},
 		"root as user":        {edit("uid: 1000", "uid: 0"), "guest.uid"},
 		"another system":      {edit("os: linux", "os: windows"), "guest.os"},
 		"far too large":       {smallRecipe + strings.Repeat("#", 2<<20), "larger than"},

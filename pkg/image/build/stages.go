@@ -157,7 +157,7 @@ func (r *run) digest(ctx context.Context) error {
 	m.Boot.Cmdline = strings.Join(strings.Fields(recipe.Kernel.Cmdline), " ")
 	m.Guest = image.Guest{
 		OS: recipe.Guest.OS, Arch: "amd64", User: recipe.Guest.User, UID: recipe.Guest.UID,
-		Width: width, Height: height,
+		Width: width, Height: height, Park: image.Park(recipe.Guest.Park),
 	}
 	m.Build = image.Build{
 		Recipe: r.recipeDigest, Description: recipe.Description, SourceDate: recipe.Epoch.UTC(),

@@ -92,6 +92,8 @@ func (r *Recipe) validateMachine(f *faults, p patterns) {
 	f.all("guest.hostname", p.word, []string{r.Guest.Hostname})
 	f.all("guest.user", p.word, []string{r.Guest.User})
 	f.check(r.Guest.UID > 0 && r.Guest.UID < 65534, "guest.uid: %d", r.Guest.UID)
+	f.check(image.Park(r.Guest.Park).Valid(), "guest.park: want argv and class, printable, or neither; not %.80q and %.80q",
+		r.Guest.Park.Argv, r.Guest.Park.Class)
 	_, _, err := r.display()
 	f.check(err == nil, "guest.display: want WIDTHxHEIGHT, not %.80q", r.Guest.Display)
 }
