@@ -35,6 +35,19 @@ func Uniform(img *image.RGBA) float64 {
 	return float64(most) / float64(all)
 }
 
+// Plain reports whether every pixel has the same colour. One that differs is
+// enough: a text screen with a word on it is not plain.
+func Plain(img *image.RGBA) bool {
+	n := 4 * img.Rect.Dx()
+	for y := range img.Rect.Dy() {
+		row := img.Pix[y*img.Stride : y*img.Stride+n]
+		if !bytes.Equal(row[4:], row[:n-4]) || !bytes.Equal(row[:4], img.Pix[:4]) {
+			return false
+		}
+	}
+	return true
+}
+
 // same tells whether two screens show the same within region; screens of
 // different sizes do not. An empty region is the whole screen.
 func same(a, b *image.RGBA, region image.Rectangle) bool {

@@ -101,12 +101,26 @@ func (c *Camera) NotBlank(ctx context.Context, maxUniform float64) (*desktop.Fra
 	if maxUniform == 0 {
 		maxUniform = BlankShare
 	}
+	return c.until(ctx, "that is not blank", func(img *image.RGBA) bool { return Uniform(img) <= maxUniform })
+}
+
+// Plain blocks until the screen is of one colour, or, with no plain, until it is
+// not, and returns the frame that shows it.
+func (c *Camera) Plain(ctx context.Context, plain bool) (*desktop.Frame, error) {
+	what := "of more than one colour"
+	if plain {
+		what = "of one colour"
+	}
+	return c.until(ctx, what, func(img *image.RGBA) bool { return Plain(img) == plain })
+}
+
+func (c *Camera) until(ctx context.Context, what string, ok func(*image.RGBA) bool) (*desktop.Frame, error) {
 	f, err := c.source.Frame(ctx)
-	for err == nil && Uniform(f.Image) > maxUniform {
+	for err == nil && !ok(f.Image) {
 		f, err = c.source.Next(ctx, f.Seq)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("wait for a screen that is not blank: %w", err)
+		return nil, fmt.Errorf("wait for a screen %s: %w", what, err)
 	}
 	return f, nil
 }

@@ -82,6 +82,38 @@ func TestStill(t *testing.T) {
 	})
 }
 
+func TestPlain(t *testing.T) {
+	img := image.NewRGBA(image.Rect(0, 0, 640, 480))
+	if !capture.Plain(img) {
+		t.Error("black is not plain")
+	}
+	for _, at := range []image.Point{{}, {X: 639, Y: 479}, {X: 1, Y: 77}} {
+		img := image.NewRGBA(img.Rect)
+		img.Pix[img.PixOffset(at.X, at.Y)]++
+		if capture.Plain(img) {
+			t.Errorf("plain with another pixel at %v", at)
+		}
+	}
+	stripes := image.NewRGBA(img.Rect)
+	for i := range stripes.Pix {
+		stripes.Pix[i] = uint8(i / stripes.Stride)
+	}
+	if capture.Plain(stripes) {
+		t.Error("rows of their own colours are plain")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newScreen(few(1024, 768, 1))
+		c := camera(t, s)
+		if f, err := c.Plain(t.Context(), true); err != nil || f.Seq != 1 {
+			t.Errorf("plain: %+v, %v", f, err)
+		}
+		later(s, time.Second, image.Rect(10, 10, 11, 11), 255)
+		if f, err := c.Plain(t.Context(), false); err != nil || f.Seq != 2 {
+			t.Errorf("not plain: %+v, %v", f, err)
+		}
+	})
+}
+
 func TestNotBlankAndDrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScreen(few(1024, 768, 1))

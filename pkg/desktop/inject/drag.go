@@ -8,6 +8,8 @@ import (
 	"image"
 	"math"
 	"time"
+
+	"github.com/deskfork/deskfork/internal/x/sleep"
 )
 
 // dragStep is the time between two moves of a drag.
@@ -34,7 +36,7 @@ func (a Drag) act(ctx context.Context, in *Injector) (Result, error) {
 			if err := in.button(ctx, a.Button, true); err != nil {
 				return err
 			}
-			if err := pause(ctx, in.cfg.Press); err != nil {
+			if err := sleep.For(ctx, in.cfg.Press); err != nil {
 				return err
 			}
 			if err := in.along(ctx, path, cmp.Or(a.Duration, 300*time.Millisecond)); err != nil {
@@ -43,7 +45,7 @@ func (a Drag) act(ctx context.Context, in *Injector) (Result, error) {
 			if r, err = in.moveTo(ctx, At(end.X, end.Y)); err != nil {
 				return err
 			}
-			if err := pause(ctx, in.cfg.Press); err != nil { // programs look where the pointer rests
+			if err := sleep.For(ctx, in.cfg.Press); err != nil { // programs look where the pointer rests
 				return err
 			}
 			return in.button(ctx, a.Button, false)
@@ -84,7 +86,7 @@ func (in *Injector) along(ctx context.Context, path []image.Point, d time.Durati
 	steps := max(int(d/dragStep), 1)
 	begun := time.Now()
 	for i := 1; i <= steps; i++ {
-		if err := pause(ctx, time.Until(begun.Add(d*time.Duration(i)/time.Duration(steps)))); err != nil {
+		if err := sleep.For(ctx, time.Until(begun.Add(d*time.Duration(i)/time.Duration(steps)))); err != nil {
 			return err
 		}
 		p := pointAt(path, length*float64(i)/float64(steps))

@@ -207,18 +207,3 @@ func (in *Injector) screen(ctx context.Context) (image.Point, error) {
 	}
 	return f.Image.Rect.Size(), nil
 }
-
-// pause waits; it fails when ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

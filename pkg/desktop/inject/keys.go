@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/x/sleep"
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/desktop/keysym"
 )
@@ -82,32 +83,32 @@ func (a Hold) act(ctx context.Context, in *Injector) (Result, error) {
 // repeat keeps a key that is down pressed for d, with presses in between.
 func (in *Injector) repeat(ctx context.Context, k desktop.Key, d time.Duration, rate float64) error {
 	if rate == 0 {
-		return pause(ctx, d)
+		return sleep.For(ctx, d)
 	}
 	begun := time.Now()
 	every := time.Duration(float64(time.Second) / rate)
 	for i := 1; time.Duration(i)*every < d; i++ {
-		if err := pause(ctx, time.Until(begun.Add(time.Duration(i)*every-every/2))); err != nil {
+		if err := sleep.For(ctx, time.Until(begun.Add(time.Duration(i)*every-every/2))); err != nil {
 			return err
 		}
 		if err := in.up(ctx, k); err != nil {
 			return err
 		}
-		if err := pause(ctx, time.Until(begun.Add(time.Duration(i)*every))); err != nil {
+		if err := sleep.For(ctx, time.Until(begun.Add(time.Duration(i)*every))); err != nil {
 			return err
 		}
 		if err := in.down(ctx, k); err != nil {
 			return err
 		}
 	}
-	return pause(ctx, time.Until(begun.Add(d)))
+	return sleep.For(ctx, time.Until(begun.Add(d)))
 }
 
 func (a Wait) act(ctx context.Context, _ *Injector) (Result, error) {
 	if a.Duration < 0 || a.Duration > longest {
 		return Result{}, fmt.Errorf("wait for %v: use at most %v", a.Duration, longest)
 	}
-	return Result{Effect: desktop.Confirmed, How: "time passed"}, pause(ctx, a.Duration)
+	return Result{Effect: desktop.Confirmed, How: "time passed"}, sleep.For(ctx, a.Duration)
 }
 
 func named(names []string) ([]desktop.Key, error) {
@@ -135,7 +136,7 @@ func (in *Injector) holding(ctx context.Context, names []string, do func() error
 			return err
 		}
 	}
-	if err := pause(ctx, in.cfg.Settle); err != nil {
+	if err := sleep.For(ctx, in.cfg.Settle); err != nil {
 		return err
 	}
 	if err := do(); err != nil {
@@ -156,7 +157,7 @@ func (in *Injector) chord(ctx context.Context, keys []desktop.Key) error {
 			return err
 		}
 	}
-	if err := pause(ctx, in.half()); err != nil {
+	if err := sleep.For(ctx, in.half()); err != nil {
 		return err
 	}
 	for _, k := range slices.Backward(keys) {
@@ -173,7 +174,7 @@ func (in *Injector) half() time.Duration { return time.Second / time.Duration(2*
 // down presses a key, no sooner than the rate allows. A key that the
 // hypervisor's keyboard lacks is pressed by the helper.
 func (in *Injector) down(ctx context.Context, k desktop.Key) error {
-	if err := pause(ctx, time.Until(in.nextKey)); err != nil {
+	if err := sleep.For(ctx, time.Until(in.nextKey)); err != nil {
 		return err
 	}
 	in.nextKey = time.Now().Add(2 * in.half())

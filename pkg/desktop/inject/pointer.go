@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/x/sleep"
 	"github.com/deskfork/deskfork/pkg/desktop"
 )
 
@@ -50,7 +51,7 @@ func (a Click) act(ctx context.Context, in *Injector) (Result, error) {
 		return r, in.holding(ctx, a.Keys, func() error {
 			for i := range max(a.Count, 1) {
 				if i > 0 {
-					if err := pause(ctx, in.cfg.Between); err != nil {
+					if err := sleep.For(ctx, in.cfg.Between); err != nil {
 						return err
 					}
 				}
@@ -67,7 +68,7 @@ func (in *Injector) press(ctx context.Context, b desktop.Button) error {
 	if err := in.button(ctx, b, true); err != nil {
 		return err
 	}
-	if err := pause(ctx, in.cfg.Press); err != nil {
+	if err := sleep.For(ctx, in.cfg.Press); err != nil {
 		return err
 	}
 	return in.button(ctx, b, false)
@@ -91,7 +92,7 @@ func (in *Injector) moveTo(ctx context.Context, to *Point) (Result, error) {
 		return Result{}, err
 	}
 	if in.cfg.Helper == nil {
-		return Result{Effect: desktop.Unverified, How: "no helper reads the pointer back"}, pause(ctx, in.cfg.Settle)
+		return Result{Effect: desktop.Unverified, How: "no helper reads the pointer back"}, sleep.For(ctx, in.cfg.Settle)
 	}
 	return in.readBack(ctx, p, screen)
 }
@@ -140,7 +141,7 @@ func (in *Injector) readBack(ctx context.Context, p, screen image.Point) (Result
 			return Result{}, ctx.Err()
 		}
 		if err != nil {
-			return Result{Effect: desktop.Unverified, How: fmt.Sprintf("read pointer: %v", err)}, pause(ctx, in.cfg.Settle)
+			return Result{Effect: desktop.Unverified, How: fmt.Sprintf("read pointer: %v", err)}, sleep.For(ctx, in.cfg.Settle)
 		}
 		if got == p {
 			return Result{Effect: desktop.Confirmed, How: "pointer read back"}, nil
@@ -160,7 +161,7 @@ func (in *Injector) readBack(ctx context.Context, p, screen image.Point) (Result
 		if !time.Now().Before(end) {
 			return Result{Effect: desktop.Unverified, How: fmt.Sprintf("the guest has the pointer at (%d,%d)", got.X, got.Y)}, nil
 		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
+		if err := sleep.For(ctx, 5*time.Millisecond); err != nil {
 			return Result{}, err
 		}
 	}
@@ -240,7 +241,7 @@ func (in *Injector) wheel(ctx context.Context, steps int) error {
 				return err
 			}
 		}
-		if err := pause(ctx, in.cfg.Settle); err != nil {
+		if err := sleep.For(ctx, in.cfg.Settle); err != nil {
 			return err
 		}
 	}
