@@ -8,18 +8,23 @@ type Display struct {
 	Height int `json:"height" minimum:"200" maximum:"4320" doc:"Pixels"`
 }
 
-// CreateDesktop asks for a new desktop. Every member but Image may be absent.
+// CreateDesktop asks for a new desktop. Either Image or Snapshot is given; every
+// other member may be absent.
 type CreateDesktop struct {
-	Image    string            `json:"image" minLength:"1" maxLength:"200" doc:"Image name, name:tag or digest"`
-	Name     string            `json:"name,omitempty" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" doc:"Unique in the project; made up when absent"`
-	Shape    string            `json:"shape,omitempty" enum:"small,medium,large" doc:"Default medium"`
-	Labels   map[string]string `json:"labels,omitempty"`
-	Env      map[string]string `json:"env,omitempty" doc:"Default environment of execs and launched programs"`
-	Display  *Display          `json:"display,omitempty" doc:"Default: the image's"`
-	Keyboard string            `json:"keyboard,omitempty" pattern:"^[a-z]{2,10}(:[a-z0-9_-]{1,32})?$" doc:"XKB layout, or layout:variant; default us"`
-	Network  string            `json:"network,omitempty" enum:"open,none" doc:"Egress; default open"`
+	Image     string            `json:"image,omitempty" maxLength:"200" doc:"Image name, name:tag or digest"`
+	Snapshot  string            `json:"snapshot,omitempty" maxLength:"63" doc:"Name or id of a snapshot to clone"`
+	Cold      bool              `json:"cold,omitempty" doc:"Boot rather than clone the image's boot snapshot"`
+	Name      string            `json:"name,omitempty" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" doc:"Unique in the project; made up when absent"`
+	Shape     string            `json:"shape,omitempty" enum:"small,medium,large" doc:"Default medium"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Env       map[string]string `json:"env,omitempty" doc:"Default environment of execs and launched programs"`
+	Display   *Display          `json:"display,omitempty" doc:"Default: the image's"`
+	Keyboard  string            `json:"keyboard,omitempty" pattern:"^[a-z]{2,10}(:[a-z0-9_-]{1,32})?$" doc:"XKB layout, or layout:variant; default us"`
+	Network   string            `json:"network,omitempty" enum:"open,none" doc:"Egress; default open"`
+	Workspace string            `json:"workspace,omitempty" maxLength:"200" doc:"Workspace to begin with, or workspace@checkpoint; its disk keeps its size"`
 	// WorkspaceMiB is the size of /workspace.
 	WorkspaceMiB int64 `json:"workspace_mib,omitempty" minimum:"64" maximum:"1048576" doc:"Size of /workspace in MiB; default 10240, allocated as it fills"`
+	Policy
 }
 
 // DesktopState is where a desktop stands.
@@ -32,6 +37,10 @@ const (
 	StateFailed   DesktopState = "failed"   // a stage failed; see Failure
 	StateStopped  DesktopState = "stopped"  // the guest switched itself off
 	StateDeleting DesktopState = "deleting"
+	// StatePaused has its vCPUs stopped; StateSuspended has no process, its
+	// memory lies on disk.
+	StatePaused    DesktopState = "paused"
+	StateSuspended DesktopState = "suspended"
 )
 
 // Stage names a step of becoming ready, in this order.
@@ -69,10 +78,19 @@ type Desktop struct {
 	Network       string            `json:"network"`
 	WorkspaceMiB  int64             `json:"workspace_mib"`
 	State         DesktopState      `json:"state"`
+	Waiting       string            `json:"waiting,omitempty" doc:"What its start waits for, while that takes long"`
 	Stages        []StageTime       `json:"stages"`
 	Failure       *Error            `json:"failure,omitempty"`
 	Incarnation   string            `json:"incarnation"`
 	Accelerator   string            `json:"accelerator,omitempty" doc:"kvm or tcg"`
+	Origin        Origin            `json:"origin,omitempty" doc:"Where the present incarnation came from"`
+	OriginReason  string            `json:"origin_reason,omitempty" doc:"Why it was booted although clones are quicker"`
+	NotParked     string            `json:"not_parked,omitempty" doc:"Why the program that the image keeps ready was not in what it was cloned from; absent when it was, or there is none"`
+	Parent        string            `json:"parent,omitempty" doc:"Id of the desktop that it was forked from"`
+	Snapshot      string            `json:"snapshot,omitempty" doc:"Id of the snapshot that it stands on"`
+	CameFrom      string            `json:"came_from,omitempty" doc:"Id of the snapshot that it was made of, when it was put back to another one since"`
+	Expires       time.Time         `json:"expires,omitzero" doc:"When its time to live ends"`
+	Policy        Policy            `json:"policy,omitzero"`
 	Created       time.Time         `json:"created"`
 	Started       time.Time         `json:"started,omitzero"`
 	Adopted       bool              `json:"adopted,omitempty" doc:"Found running after a restart of the daemon"`
@@ -107,6 +125,13 @@ type Image struct {
 	InUse   int       `json:"in_use" doc:"Desktops that have it"`
 }
 
+// SealImage asks for the boot snapshot of an image, which its desktops are
+// cloned from. Every member may be absent.
+type SealImage struct {
+	Shape string `json:"shape,omitempty" enum:"small,medium,large" doc:"Default medium"`
+	Again bool   `json:"again,omitempty" doc:"Make another one, although there is one; it takes the place of the old one when it is sealed"`
+}
+
 // ImageList is a list of images.
 type ImageList struct {
 	Images []Image `json:"images"`
@@ -116,7 +141,7 @@ type ImageList struct {
 type CreateToken struct {
 	Name    string   `json:"name" minLength:"1" maxLength:"63"`
 	Project string   `json:"project,omitempty" doc:"Default: default"`
-	Scopes  []string `json:"scopes,omitempty" enum:"read,write,admin" doc:"Default: read and write"`
+	Scopes  []string `json:"scopes,omitempty" enum:"read,write,admin,billing" doc:"Default: read and write"`
 }
 
 // Token describes a token; Secret is said once, when it is made.

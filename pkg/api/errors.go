@@ -18,6 +18,7 @@ const (
 	CodeConflict      Code = "conflict"          // the name or key is taken
 	CodeControlHeld   Code = "control_held"      // somebody else holds the control lease
 	CodePrecondition  Code = "precondition"      // the state does not allow it
+	CodeStale         Code = "stale_generation"  // a newer generation of the fence was seen; see Generation
 	CodeNoCapacity    Code = "no_capacity"       // would not fit into memory or disk
 	CodeNoSpace       Code = "no_space"          // a disk is full, here or in the guest
 	CodeTooLarge      Code = "too_large"         // the body is over its limit
@@ -52,6 +53,7 @@ func classes() map[Code]class {
 		CodeConflict:      {http.StatusConflict, 5, false},
 		CodeControlHeld:   {http.StatusConflict, 5, true},
 		CodePrecondition:  {http.StatusConflict, 5, false},
+		CodeStale:         {http.StatusConflict, 5, false},
 		CodeNoCapacity:    {http.StatusServiceUnavailable, 6, true},
 		CodeNoSpace:       {http.StatusInsufficientStorage, 6, false},
 		CodeTooLarge:      {http.StatusRequestEntityTooLarge, 2, false},
@@ -112,6 +114,24 @@ type Error struct {
 	Hint      string       `json:"hint,omitempty"`   // what to do
 	Log       string       `json:"log,omitempty"`    // tail of the hypervisor's stderr or the serial console
 	Errors    []FieldError `json:"errors,omitempty"` // faults of single members
+
+	// Generation is the newest one, of stale_generation.
+	Generation int64 `json:"generation,omitempty"`
+	// Nested says the same in the words of drivers of managed runtimes, on their
+	// routes alone.
+	Nested *NestedError `json:"error,omitempty"`
+}
+
+// NestedError is an error as drivers of managed runtimes read it.
+type NestedError struct {
+	Code      Code   `json:"code"`
+	Message   string `json:"message"`
+	Retryable bool   `json:"retryable"`
+}
+
+// AsNested is an error in the words of drivers.
+func (e *Error) AsNested() *NestedError {
+	return &NestedError{Code: e.Code, Message: e.Error(), Retryable: e.Retryable}
 }
 
 // FieldError is one fault in a request.

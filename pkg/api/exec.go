@@ -44,6 +44,7 @@ type ExecStatus struct {
 	TimedOut bool      `json:"timed_out,omitempty"`
 	Out      int64     `json:"out_bytes"`
 	Err      int64     `json:"err_bytes"`
+	In       int64     `json:"in_bytes" doc:"Standard input taken so far; who attaches to feed it goes on at this offset"`
 }
 
 // ExecList is a list of execs.
@@ -63,7 +64,10 @@ const (
 //
 // Client to server: "eof" (half-closes stdin), "resize" (Cols, Rows),
 // "signal" (Signal). Server to client: "attached" (first message: Status,
-// OutFrom, ErrFrom), "end" (last message: Status), "error" (last message).
+// OutFrom, ErrFrom; standard input goes on at Status.In), "taken" (In: input
+// below this offset need not be sent again when the link breaks), "stopped" (no
+// input is wanted any more, or another client feeds it), "end" (last message:
+// Status), "error" (last message).
 type ExecMessage struct {
 	Kind    string      `json:"kind"`
 	Cols    uint16      `json:"cols,omitempty"`
@@ -72,6 +76,7 @@ type ExecMessage struct {
 	Status  *ExecStatus `json:"status,omitempty"`
 	OutFrom int64       `json:"out_from,omitempty"` // offset of the first byte that follows
 	ErrFrom int64       `json:"err_from,omitempty"`
+	In      int64       `json:"in,omitempty"`
 	Error   *Error      `json:"error,omitempty"`
 }
 

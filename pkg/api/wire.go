@@ -3,6 +3,11 @@ package api
 // HeaderRequestID is answered with every response and written to the log.
 const HeaderRequestID = "Deskfork-Request-Id"
 
+// HeaderProblem is a trailer: the Error, as JSON without its log, of an answer
+// that had begun when it failed. A client that asks for it by "TE: trailers" must
+// look for it; one that does not finds its connection cut instead.
+const HeaderProblem = "Deskfork-Problem"
+
 // SubprotocolTCP is the WebSocket subprotocol of …/tcp/{port}: binary messages
 // are bytes; a TCPMessage as text is the rest.
 const SubprotocolTCP = "deskfork-tcp-v1"
@@ -21,6 +26,9 @@ type TCPMessage struct {
 
 // ErrorMIME is the content type of an Error.
 const ErrorMIME = "application/problem+json"
+
+// SnapshotMIME is the content type of an exported snapshot.
+const SnapshotMIME = "application/zstd"
 
 // GetStatus is the HTTP status the error is sent with.
 func (e *Error) GetStatus() int {

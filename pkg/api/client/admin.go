@@ -7,7 +7,7 @@ import (
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
-// Images lists and removes images.
+// Images lists, seals and removes images.
 type Images struct{ c *Client }
 
 // List lists images.
@@ -19,6 +19,15 @@ func (s *Images) List(ctx context.Context) ([]api.Image, error) {
 // Get describes an image by name, name:tag or digest.
 func (s *Images) Get(ctx context.Context, ref string) (api.Image, error) {
 	return fetch[api.Image](ctx, s.c, call{path: "/v1/images/" + seg(ref)})
+}
+
+// Seal makes the boot snapshot of an image, which its desktops are cloned from,
+// and answers it when it is sealed: in a minute or more, or at once when there is
+// one and Again does not ask for another.
+func (s *Images) Seal(ctx context.Context, ref string, spec api.SealImage) (api.Snapshot, error) {
+	return fetch[api.Snapshot](ctx, s.c, call{
+		method: http.MethodPost, path: "/v1/images/" + seg(ref) + "/seal", json: spec, same: !spec.Again,
+	})
 }
 
 // Delete removes an image that no desktop uses.

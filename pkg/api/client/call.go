@@ -12,10 +12,9 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/deskfork/deskfork/pkg/api"
-	"github.com/deskfork/deskfork/pkg/api/client/link"
+	"github.com/deskfork/deskfork/pkg/api/client/fault"
 )
 
 // call is one request, described so that it can be sent more than once.
@@ -28,6 +27,7 @@ type call struct {
 	body   io.Reader // raw body instead; such a call is never repeated
 	size   int64     // of body; 0: not known
 	keyed  bool      // carries an Idempotency-Key
+	same   bool      // done twice it is as good as done once
 }
 
 // seg escapes one segment of a path.
@@ -75,7 +75,6 @@ func (c *Client) open(ctx context.Context, k call) (*http.Response, error) {
 	if k.keyed {
 		key = rand.Text()
 	}
-	repeat := k.body == nil && (k.keyed || k.method == http.MethodGet || k.method == http.MethodHead)
 	for attempt := 0; ; attempt++ {
 		req, err := c.request(ctx, k, raw, key)
 		if err != nil {
@@ -85,26 +84,34 @@ func (c *Client) open(ctx context.Context, k call) (*http.Response, error) {
 		if err == nil {
 			return resp, nil
 		}
-		if !repeat || !again || attempt >= c.retries || link.Pause(ctx, c.pause<<min(attempt, 6)) != nil {
+		if !k.repeatable(again) || c.rest(ctx, attempt, again.after) != nil {
 			return nil, err
 		}
 	}
 }
 
-// send sends one request. again says whether the same request may fare better.
-func (c *Client) send(req *http.Request) (_ *http.Response, again bool, _ error) {
+// repeatable says whether a call that failed may be sent again. What was refused
+// for lack of room was not begun: it may, whatever it is, as long as it can be.
+func (k *call) repeatable(again again) bool {
+	if k.body != nil || !again.may {
+		return false
+	}
+	return again.untouched || k.keyed || k.same || k.method == http.MethodGet || k.method == http.MethodHead
+}
+
+// send sends one request.
+func (c *Client) send(req *http.Request) (*http.Response, again, error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, broken(err), c.fault(req.Context(), err)
+		return nil, again{may: fault.Broken(err)}, c.fault(req.Context(), err)
 	}
 	if resp.StatusCode < 300 || resp.StatusCode == http.StatusNotModified {
-		return resp, false, nil
+		resp.Body = &ending{ReadCloser: resp.Body, resp: resp}
+		return resp, again{}, nil
 	}
 	defer resp.Body.Close()
-	problem, ours := problemOf(resp)
-	gateway := resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusServiceUnavailable
-	// What our server refuses for lack of room stays refused for a while.
-	return nil, gateway && (!ours || problem.Code == api.CodeGuestUnavail), problem
+	problem, ours := fault.Problem(resp)
+	return nil, againAfter(resp, problem, ours), problem
 }
 
 func (c *Client) request(ctx context.Context, k call, raw []byte, key string) (*http.Request, error) {
@@ -120,6 +127,7 @@ func (c *Client) request(ctx context.Context, k call, raw []byte, key string) (*
 		req.ContentLength = k.size
 	}
 	c.dress(req.Header)
+	req.Header.Set("TE", "trailers")
 	maps.Copy(req.Header, k.header)
 	if raw != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -152,51 +160,33 @@ func (c *Client) dress(h http.Header) {
 	}
 }
 
-// problemOf makes an *api.Error of an answer; ours says that the server wrote
-// it, and not something in between.
-func problemOf(resp *http.Response) (_ *api.Error, ours bool) {
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what came is enough for a message
-	var p api.Error
-	if json.Unmarshal(raw, &p) == nil && p.Code != "" {
-		if p.Status == 0 {
-			p.Status = resp.StatusCode
-		}
-		return &p, true
-	}
-	detail := strings.TrimSpace(string(raw[:min(len(raw), 300)]))
-	if p.Detail != "" {
-		detail = p.Detail
-	}
-	return &api.Error{
-		Title: http.StatusText(resp.StatusCode), Status: resp.StatusCode, Code: codeOf(resp.StatusCode),
-		Detail: strings.TrimSuffix(fmt.Sprintf("%s: %s", resp.Status, detail), ": "), Errors: p.Errors,
-	}, false
+// ending is the body of an answer that may say at its end that it failed.
+type ending struct {
+	io.ReadCloser
+
+	resp *http.Response
 }
 
-// codeOf guesses a code for a status that came without one.
-func codeOf(status int) api.Code {
-	switch status {
-	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusMethodNotAllowed:
-		return api.CodeInvalid
-	case http.StatusUnauthorized:
-		return api.CodeUnauthorized
-	case http.StatusForbidden, http.StatusMisdirectedRequest:
-		return api.CodeForbidden
-	case http.StatusNotFound:
-		return api.CodeNotFound
-	case http.StatusConflict:
-		return api.CodeConflict
-	case http.StatusRequestEntityTooLarge:
-		return api.CodeTooLarge
-	case http.StatusTooManyRequests:
-		return api.CodeRateLimited
-	case http.StatusBadGateway, http.StatusServiceUnavailable:
-		return api.CodeRefused
-	case http.StatusGatewayTimeout:
-		return api.CodeDeadline
-	default:
-		return api.CodeInternal
+// Read implements io.Reader.
+func (e *ending) Read(p []byte) (int, error) {
+	n, err := e.ReadCloser.Read(p)
+	if !errors.Is(err, io.EOF) {
+		return n, err
 	}
+	said := e.resp.Trailer.Get(api.HeaderProblem)
+	if said == "" {
+		return n, err
+	}
+	var problem api.Error
+	if json.Unmarshal([]byte(said), &problem) != nil {
+		return n, io.ErrUnexpectedEOF
+	}
+	return n, &problem
+}
+
+// fault gives an error of the transport a code.
+func (c *Client) fault(ctx context.Context, err error) error {
+	return fault.Of(ctx, c.base.Host, err)
 }
 
 // asError finds the *api.Error within an error.

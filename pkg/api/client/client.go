@@ -52,7 +52,7 @@ func New(address string, opts ...Option) (*Client, error) {
 	}
 	if c.http.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.TLSClientConfig = c.tls
+		t.TLSClientConfig = c.tls.Clone() // the transport writes to its own
 		t.MaxIdleConnsPerHost = 16
 		// Bodies are pixels, tar and programs' output: compressing them on the
 		// way would hide lengths and cost time.
@@ -87,10 +87,28 @@ func (c *Client) Desktops() *Desktops { return &Desktops{c: c} }
 
 // Desktop is a handle on a desktop by id or name. It asks nothing of the
 // server yet.
-func (c *Client) Desktop(ref string) *Desktop { return &Desktop{c: c, ref: ref} }
+func (c *Client) Desktop(ref string) *Desktop { return newDesktop(c, ref, api.Desktop{}) }
+
+// Snapshots lists, removes, exports and imports snapshots.
+func (c *Client) Snapshots() *Snapshots { return &Snapshots{c: c} }
+
+// Workspaces lists, clones and checks workspaces.
+func (c *Client) Workspaces() *Workspaces { return &Workspaces{c: c} }
+
+// Runs runs commands in workspaces.
+func (c *Client) Runs() *Runs { return &Runs{c: c} }
+
+// Tree is the lineage of the project's desktops: who was forked from whom, what
+// each shares and what it costs. Parents come before their children.
+func (c *Client) Tree(ctx context.Context) (api.Tree, error) {
+	return fetch[api.Tree](ctx, c, call{path: "/v1/tree"})
+}
 
 // Images lists and removes images.
 func (c *Client) Images() *Images { return &Images{c: c} }
+
+// Usage tells what desktops use and what that costs.
+func (c *Client) Usage() *Usage { return &Usage{c: c} }
 
 // Tokens makes and removes tokens; it needs the scope admin.
 func (c *Client) Tokens() *Tokens { return &Tokens{c: c} }

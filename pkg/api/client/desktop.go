@@ -11,29 +11,27 @@ import (
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
-// Desktop is a handle on one desktop. It is made by Client.Desktop and
-// Desktops.Create and holds no connection.
+// Desktop is a handle on one desktop. It is made by Client.Desktop,
+// Desktops.Create and Desktop.Fork and holds no connection.
 type Desktop struct {
-	// Info is what the server said when the handle was made by Create; zero
-	// from Client.Desktop. Get asks anew.
+	// Info is what the server said when the handle was made by Create or Fork;
+	// zero from Client.Desktop. Get asks anew.
 	Info api.Desktop
 
-	c   *Client
-	ref string
+	handle
 }
 
-// Ref is the id or name that the handle was made with.
-func (d *Desktop) Ref() string { return d.ref }
+func newDesktop(c *Client, ref string, info api.Desktop) *Desktop {
+	return &Desktop{Info: info, handle: handle{c: c, ref: ref}}
+}
 
 // Holding is the same desktop, with a holder and epoch of its control lease of
 // its own.
 func (d *Desktop) Holding(holder string, epoch uint64) *Desktop {
 	c := *d.c
 	c.holder, c.epoch = holder, epoch
-	return &Desktop{c: &c, ref: d.ref, Info: d.Info}
+	return newDesktop(&c, d.ref, d.Info)
 }
-
-func (d *Desktop) path(tail string) string { return "/v1/desktops/" + seg(d.ref) + tail }
 
 // Get describes the desktop.
 func (d *Desktop) Get(ctx context.Context) (api.Desktop, error) {

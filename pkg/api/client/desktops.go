@@ -12,12 +12,12 @@ import (
 // Desktops makes and lists desktops.
 type Desktops struct{ c *Client }
 
-// CreateOption changes how a desktop is created.
+// CreateOption changes how a desktop is created or forked.
 type CreateOption func(url.Values)
 
-// Until makes Create return when a stage is reached (StageDrawn: usable). An
-// error of a later stage is returned, and the desktop stays for a look at its
-// logs.
+// Until makes Create and Fork return when a stage is reached (StageDrawn:
+// usable). An error of a later stage is returned, and the desktop stays for a
+// look at its logs.
 func Until(stage api.Stage) CreateOption {
 	return func(q url.Values) {
 		q.Set("wait", string(stage))
@@ -29,20 +29,24 @@ func Within(d time.Duration) CreateOption {
 	return func(q url.Values) { q.Set("timeout", d.String()) }
 }
 
-// Create makes a desktop. Without Until it returns when the desktop is admitted
-// and its machine begins.
+// Create makes a desktop of an image or a snapshot. Without Until it returns when
+// the desktop is admitted and its machine begins.
 func (s *Desktops) Create(ctx context.Context, spec api.CreateDesktop, opts ...CreateOption) (*Desktop, error) {
-	q := url.Values{}
-	for _, opt := range opts {
-		opt(q)
-	}
 	info, err := fetch[api.Desktop](ctx, s.c, call{
-		method: http.MethodPost, path: "/v1/desktops", query: q, json: spec, keyed: true,
+		method: http.MethodPost, path: "/v1/desktops", query: values(opts), json: spec, keyed: true,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Desktop{c: s.c, ref: info.ID, Info: info}, nil
+	return newDesktop(s.c, info.ID, info), nil
+}
+
+func values(opts []CreateOption) url.Values {
+	q := url.Values{}
+	for _, opt := range opts {
+		opt(q)
+	}
+	return q
 }
 
 // Filter narrows a list of desktops. Zero members do not.

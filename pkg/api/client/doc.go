@@ -14,7 +14,9 @@
 //
 // GETs are tried again with back-off when the connection is refused or reset
 // and when a gateway answers 502 or 503; so are creating calls, which carry an
-// Idempotency-Key. Nothing else is.
+// Idempotency-Key, and calls that change nothing when they are made twice. A
+// server without room (429) has not begun a call: all calls but uploads are sent
+// again when its Retry-After is over. See WithRetries.
 //
 // A Client and everything reached from it may be used from many goroutines.
 package client

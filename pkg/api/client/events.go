@@ -22,12 +22,26 @@ type EventOptions struct {
 // dialled again and goes on after the last event; only when that does not work
 // for the client's patience, or the server says no, an error is yielded, last.
 func (c *Client) Events(ctx context.Context, opts EventOptions) iter.Seq2[api.Event, error] {
-	return func(yield func(api.Event, error) bool) {
-		s := eventStream{c: c, opts: opts, last: opts.After}
+	q := url.Values{}
+	set(q, "desktop", opts.Desktop)
+	return follow(ctx, c, &told[api.Event]{path: "/v1/events", query: q, last: opts.After, seq: func(e api.Event) uint64 { return e.Seq }})
+}
+
+// told is a stream of events of a kind.
+type told[E any] struct {
+	path  string
+	query url.Values
+	seq   func(E) uint64
+	last  uint64 // number of the last event that was yielded
+}
+
+// follow yields events over one connection after the other.
+func follow[E any](ctx context.Context, c *Client, s *told[E]) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
 		again := link.NewRedial(c.pause, c.patience)
 		for {
 			before := s.last
-			more, err := s.follow(ctx, yield)
+			more, err := s.read(ctx, c, yield)
 			if !more {
 				return
 			}
@@ -35,50 +49,42 @@ func (c *Client) Events(ctx context.Context, opts EventOptions) iter.Seq2[api.Ev
 				again = link.NewRedial(c.pause, c.patience)
 			}
 			if !transient(err) || again.Wait(ctx) != nil {
-				yield(api.Event{}, err)
+				var none E
+				yield(none, err)
 				return
 			}
 		}
 	}
 }
 
-type eventStream struct {
-	c    *Client
-	opts EventOptions
-	last uint64
-}
-
-// follow reads one connection's events. more is false when the caller has left.
-func (s *eventStream) follow(ctx context.Context, yield func(api.Event, error) bool) (more bool, _ error) {
-	q := url.Values{}
-	if s.opts.Desktop != "" {
-		q.Set("desktop", s.opts.Desktop)
-	}
-	k := call{path: "/v1/events", query: q, header: http.Header{"Accept": {"text/event-stream"}}}
+// read reads one connection's events. more is false when the caller has left.
+func (s *told[E]) read(ctx context.Context, c *Client, yield func(E, error) bool) (more bool, _ error) {
+	k := call{path: s.path, query: s.query, header: http.Header{"Accept": {"text/event-stream"}}}
 	if s.last > 0 {
-		q.Set("after", strconv.FormatUint(s.last, 10))
+		s.query.Set("after", strconv.FormatUint(s.last, 10))
 		k.header.Set("Last-Event-ID", strconv.FormatUint(s.last, 10))
 	}
-	resp, err := s.c.open(ctx, k)
+	resp, err := c.open(ctx, k)
 	if err != nil {
 		return true, err
 	}
 	defer resp.Body.Close()
 	for m, err := range sse.Messages(resp.Body) {
 		if err != nil {
-			return true, s.c.fault(ctx, err)
+			return true, c.fault(ctx, err)
 		}
 		if m.Kind == "error" {
 			return true, problemIn(m)
 		}
-		var e api.Event
+		var e E
 		if err := m.Decode(&e); err != nil {
 			return true, err
 		}
-		if e.Seq != 0 && e.Seq <= s.last {
+		seq := s.seq(e)
+		if seq != 0 && seq <= s.last {
 			continue // said twice around a reconnect
 		}
-		s.last = max(s.last, e.Seq)
+		s.last = max(s.last, seq)
 		if !yield(e, nil) {
 			return false, nil
 		}
@@ -95,8 +101,9 @@ func problemIn(m sse.Message) error {
 	return p
 }
 
-// transient says that an error is of the link and may pass.
+// transient says that an error is of the link, or of a server without room for
+// another, and may pass.
 func transient(err error) bool {
 	p, ok := asError(err)
-	return ok && (p.Code == api.CodeRefused || p.Code == api.CodeGuestUnavail)
+	return ok && (p.Code == api.CodeRefused || p.Code == api.CodeGuestUnavail || p.Code == api.CodeRateLimited)
 }

@@ -192,3 +192,71 @@ func ExampleDesktop_Dial() {
 	fmt.Println(string(buf), err)
 	// Output: echo <nil>
 }
+
+// Log in to a state once, then fork it: each child goes on from there alone.
+func ExampleDesktop_Fork() {
+	var b bench
+	defer b.close()
+	c, _ := connect(&b)
+	ctx := context.Background()
+	parent, err := c.Desktops().Create(ctx, api.CreateDesktop{Image: "debian-xfce", Name: "shop"}, client.Until(api.StageDrawn))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = parent.Files().Write(ctx, "/workspace/cart", strings.NewReader("1 lamp\n"), client.WriteOptions{})
+	fmt.Println(err)
+	children, err := parent.Fork(ctx, api.Fork{Count: 2, Name: "try"}, client.Until(api.StageDrawn))
+	for _, d := range children {
+		cart, err := d.Files().Read(ctx, "/workspace/cart")
+		fmt.Printf("%s %s %q %v\n", d.Info.Name, d.Info.Origin, cart, err)
+	}
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// try-1 fork "1 lamp\n" <nil>
+	// try-2 fork "1 lamp\n" <nil>
+	// <nil>
+}
+
+// A snapshot outlives its desktop, and moves to another host as one stream.
+func ExampleSnapshots() {
+	var b bench
+	defer b.close()
+	here, s := connect(&b)
+	there, _ := connect(&b)
+	ctx := context.Background()
+	made, err := here.Desktop(s.Desktop(api.CreateDesktop{Image: "debian-xfce"})).Snapshot(ctx, "logged-in")
+	fmt.Println(made.Name, err)
+
+	from, to := io.Pipe()
+	go func() { to.CloseWithError(here.Snapshots().Export(ctx, "logged-in", to)) }()
+	moved, err := there.Snapshots().Import(ctx, "logged-in", from)
+	fmt.Println(moved.Name, err)
+
+	d, err := there.Desktops().Create(ctx, api.CreateDesktop{Snapshot: "logged-in"}, client.Until(api.StageDrawn))
+	fmt.Println(d.Info.Origin, d.Info.State, err)
+	// Output:
+	// logged-in <nil>
+	// logged-in <nil>
+	// snapshot ready <nil>
+}
+
+// A desktop that nobody uses rests on disk, and goes on where it stood.
+func ExampleDesktop_Suspend() {
+	var b bench
+	defer b.close()
+	c, s := connect(&b)
+	ctx := context.Background()
+	d := c.Desktop(s.Desktop(api.CreateDesktop{Image: "debian-xfce"}))
+	info, err := d.SetPolicy(ctx, api.Policy{IdleS: 600, IdleAction: api.IdleSuspend})
+	fmt.Println(info.Policy.IdleS, err)
+	info, err = d.Suspend(ctx) // or at once
+	fmt.Println(info.State, err)
+	info, err = d.Resume(ctx)
+	fmt.Println(info.State, info.Origin, err)
+	// Output:
+	// 600 <nil>
+	// suspended <nil>
+	// ready resume <nil>
+}

@@ -88,8 +88,8 @@ type GapError = link.GapError
 // Attach copies the streams of an exec until it ends and says how. A broken
 // link is dialled again for the client's patience and goes on at the very byte
 // where it broke. Ending ctx detaches; the exec goes on. When output is missing
-// the error is a *GapError, and all else was copied. Input on its way when a
-// link broke may be lost.
+// the error is a *GapError, and all else was copied. Input, too, goes on at the
+// very byte: what the guest does not have yet is kept and sent again.
 func (e *Execs) Attach(ctx context.Context, id string, streams Streams) (api.ExecStatus, error) {
 	c := e.d.c
 	return link.Follow(ctx, link.Config{

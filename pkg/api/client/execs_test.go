@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -99,6 +100,45 @@ func TestAttachInput(t *testing.T) {
 		client.Streams{Stdin: strings.NewReader(text), Stdout: &out})
 	if err != nil || status.ExitCode != 0 || out.String() != text || s.Input(id, "x1") != text {
 		t.Errorf("status %+v, %v; %d bytes of %d back", status, err, out.Len(), len(text))
+	}
+}
+
+// TestAttachInputSurvivesLinks: the input is byte-exact whatever breaks.
+func TestAttachInputSurvivesLinks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	text := make([]byte, 3<<20)
+	for i := range text {
+		text[i] = byte(rng.Uint32())
+	}
+	random := make([]int, 20)
+	for i := range random {
+		random[i] = rng.IntN(300 << 10)
+	}
+	for _, tt := range []struct {
+		name        string
+		input, both []int
+	}{
+		{"at the first byte", []int{0}, nil},
+		{"one byte at a time, then in the middle", []int{1, 1, 1, 1 << 20}, nil},
+		{"at chunks", []int{32 << 10, 64 << 10, 1 << 20}, nil},
+		{"anywhere", random, nil},
+		{"anywhere, and within the output too", random, random[5:]},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, c := setup(t)
+			id := s.Desktop(api.CreateDesktop{})
+			s.CutInput(tt.input...)
+			s.CutLinks(tt.both...)
+			var out bytes.Buffer
+			status, err := c.Desktop(id).Execs().Command(t.Context(), api.Exec{ID: "x1", Argv: []string{"cat"}},
+				client.Streams{Stdin: bytes.NewReader(text), Stdout: &out})
+			if err != nil || status.ExitCode != 0 {
+				t.Fatalf("status %+v, %v", status, err)
+			}
+			if got := s.Input(id, "x1"); got != string(text) || !bytes.Equal(out.Bytes(), text) {
+				t.Errorf("%d bytes arrived and %d came back, or not the same; want %d", len(got), out.Len(), len(text))
+			}
+		})
 	}
 }
 

@@ -30,7 +30,7 @@ func (f *Files) stream(ctx context.Context, k call) (io.ReadCloser, error) {
 }
 
 // Open reads a file. The caller closes it; a stream that breaks off ends in
-// io.ErrUnexpectedEOF, never in io.EOF.
+// io.ErrUnexpectedEOF, or in the *api.Error that says why, never in io.EOF.
 func (f *Files) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	return f.stream(ctx, f.call(http.MethodGet, "/files", path))
 }

@@ -64,7 +64,8 @@ func WithHolder(holder string, epoch uint64) Option {
 
 // WithRetries sets how often a call that may be repeated is tried again
 // (default 4, 0: never) and how long the first pause is (default 100 ms, doubled
-// each time).
+// each time). A server's Retry-After is honoured up to 30 s, and not beyond the
+// context's deadline; a call that would have to wait longer fails at once.
 func WithRetries(times int, pause time.Duration) Option {
 	return func(c *Client) error {
 		c.retries, c.pause = times, pause

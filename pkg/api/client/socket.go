@@ -9,10 +9,21 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/deskfork/deskfork/pkg/api/client/fault"
 )
 
-// socket dials a WebSocket of the server.
+// socket dials a WebSocket of the server, again when the server has no room.
 func (c *Client) socket(ctx context.Context, path string, query url.Values, protocol string) (*websocket.Conn, error) {
+	for attempt := 0; ; attempt++ {
+		conn, again, err := c.handshake(ctx, path, query, protocol)
+		if err == nil || !again.untouched || c.rest(ctx, attempt, again.after) != nil {
+			return conn, err
+		}
+	}
+}
+
+func (c *Client) handshake(ctx context.Context, path string, query url.Values, protocol string) (*websocket.Conn, again, error) {
 	dialer := websocket.Dialer{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.tls, HandshakeTimeout: 30 * time.Second,
 		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
@@ -29,11 +40,11 @@ func (c *Client) socket(ctx context.Context, path string, query url.Values, prot
 		defer resp.Body.Close()
 	}
 	if err == nil {
-		return conn, nil
+		return conn, again{}, nil
 	}
 	if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
-		problem, _ := problemOf(resp)
-		return nil, problem
+		problem, ours := fault.Problem(resp)
+		return nil, againAfter(resp, problem, ours), problem
 	}
-	return nil, c.fault(ctx, fmt.Errorf("dial: %w", err))
+	return nil, again{}, c.fault(ctx, fmt.Errorf("dial: %w", err))
 }

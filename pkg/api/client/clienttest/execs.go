@@ -21,6 +21,7 @@ type exec struct {
 	err    []byte
 	kept   int // output before this offset is no longer kept
 	input  []byte
+	feeder *link         // whose input counts: the newest link's
 	sizes  []api.Display // of its terminal, in cells
 	grown  chan struct{} // closed and made anew with every change
 }
@@ -34,14 +35,14 @@ func (e *exec) change(f func()) {
 }
 
 // run is the whole list of programs: true, false, echo, cat, numbers N, fail
-// (writes to stderr and ends with 3), wait and bash (end when signalled), rm and
-// uname.
+// (writes to stderr and ends with 3), wait, bash and python3 (end when signalled),
+// rm and uname.
 func (e *exec) run(spec api.Exec, files map[string]*file) {
 	argv := spec.Argv
 	if spec.Shell != "" {
 		argv = strings.Fields(spec.Shell)
 	}
-	if argv[0] == "wait" || argv[0] == "bash" || (argv[0] == "cat" && len(argv) == 1 && spec.Stdin) {
+	if argv[0] == "wait" || argv[0] == "bash" || argv[0] == "python3" || (argv[0] == "cat" && len(argv) == 1 && spec.Stdin) {
 		return // an attachment or a signal ends it
 	}
 	args, code := argv[1:], 0
@@ -167,6 +168,9 @@ func (s *Server) start(g *guest, spec api.Exec) (*exec, *api.Error) {
 	if spec.PTY {
 		e.sizes = append(e.sizes, api.Display{Width: int(spec.Cols), Height: int(spec.Rows)})
 	}
+	if s.onExec != nil {
+		s.onExec(&Guest{g}, spec)
+	}
 	e.run(spec, g.files)
 	g.execs[spec.ID] = e
 	return e, nil
@@ -246,10 +250,13 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	l := &link{e: e, conn: conn, budget: -1}
+	l := &link{e: e, conn: conn, budget: -1, input: -1}
 	s.mu.Lock()
 	if len(s.cut) > 0 {
 		l.budget, s.cut = s.cut[0], s.cut[1:]
+	}
+	if len(s.cutInput) > 0 {
+		l.input, s.cutInput = s.cutInput[0], s.cutInput[1:]
 	}
 	s.mu.Unlock()
 	_, _ = fmt.Sscan(r.URL.Query().Get("out_from"), &l.out)

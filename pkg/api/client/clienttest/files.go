@@ -3,6 +3,7 @@ package clienttest
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -193,6 +194,13 @@ func (s *Server) pack(w http.ResponseWriter, r *http.Request) {
 		name := "./" + strings.TrimPrefix(strings.TrimPrefix(p, top), "/")
 		if p == top && !f.dir {
 			name = path.Base(top)
+		}
+		if !f.dir && f.mode&0o444 == 0 && r.Header.Get("TE") == "trailers" {
+			raw, _ := json.Marshal(api.Errorf(api.CodePermission, "open %s: permission denied", name))
+			w.Header().Set(http.TrailerPrefix+api.HeaderProblem, string(raw))
+			_ = out.Flush()
+			w.(http.Flusher).Flush()
+			return
 		}
 		h := &tar.Header{
 			Name: name, Mode: int64(f.mode), Size: int64(len(f.content)),

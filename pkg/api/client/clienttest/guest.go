@@ -76,8 +76,11 @@ func (s *Server) routeGuest(m *http.ServeMux) {
 		return reply{body: api.WindowList{Windows: g.windows}}, nil
 	}))
 	m.HandleFunc("POST "+d+"/windows/{w}", s.at(changeWindow))
-	m.HandleFunc("POST "+d+"/launch", s.at(func(_ *guest, r *http.Request) (reply, *api.Error) {
-		_, problem := read[api.Launch](r)
+	m.HandleFunc("POST "+d+"/launch", s.at(func(g *guest, r *http.Request) (reply, *api.Error) {
+		in, problem := read[api.Launch](r)
+		if problem == nil && s.onLaunch != nil {
+			s.onLaunch(&Guest{g}, in)
+		}
 		return reply{body: api.Launched{PID: 4242}}, problem
 	}))
 	m.HandleFunc("POST "+d+"/tickets", s.at(func(g *guest, r *http.Request) (reply, *api.Error) {

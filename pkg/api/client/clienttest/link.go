@@ -15,9 +15,11 @@ type link struct {
 	conn     *websocket.Conn
 	out, err int // offsets of what comes next
 	budget   int // bytes of output until the link breaks; < 0: never
+	input    int // the same for input
 }
 
 func (l *link) run() {
+	l.e.change(func() { l.e.feeder = l })
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -36,11 +38,21 @@ func (l *link) receive() bool {
 		return false
 	}
 	if kind == websocket.BinaryMessage {
+		data = data[1:]
+		broken := l.input >= 0 && len(data) > l.input
+		if broken {
+			data = data[:l.input]
+		}
+		if l.input >= 0 {
+			l.input -= len(data)
+		}
 		l.e.change(func() {
-			l.e.input = append(l.e.input, data[1:]...)
-			l.e.out = append(l.e.out, data[1:]...)
+			if l.e.feeder == l {
+				l.e.input = append(l.e.input, data...)
+				l.e.out = append(l.e.out, data...)
+			}
 		})
-		return true
+		return !broken
 	}
 	var m api.ExecMessage
 	if json.Unmarshal(data, &m) != nil {
@@ -64,6 +76,8 @@ func (l *link) send(gone <-chan struct{}) {
 	l.e.mu.Lock()
 	l.out, l.err = max(l.out, l.e.kept), max(l.err, 0)
 	status := l.e.status
+	status.In = int64(len(l.e.input))
+	told := status.In
 	l.e.mu.Unlock()
 	// A server may begin a little earlier than it was asked to.
 	from := max(l.out-3, min(l.e.kept, l.out))
@@ -74,8 +88,13 @@ func (l *link) send(gone <-chan struct{}) {
 	for {
 		l.e.mu.Lock()
 		out, errOut := slices.Clone(l.e.out[l.out:]), slices.Clone(l.e.err[l.err:])
-		status, grown := l.e.status, l.e.grown
+		status, grown, in := l.e.status, l.e.grown, int64(len(l.e.input))
 		l.e.mu.Unlock()
+		const step = 64 << 10 // it is told in steps
+		if in-told >= step {
+			told = in - in%step
+			l.say(api.ExecMessage{Kind: "taken", In: told})
+		}
 		l.out, l.err = l.out+len(out), l.err+len(errOut)
 		if !l.bytes(api.ChannelStdout, out) || !l.bytes(api.ChannelStderr, errOut) {
 			return

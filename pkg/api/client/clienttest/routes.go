@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/clienttest/works"
 )
 
 // reply is what a JSON handler answers.
@@ -64,16 +66,22 @@ func (s *Server) handler() http.Handler {
 	}))
 	m.HandleFunc("GET /v1/images/{ref}", s.on(s.image))
 	m.HandleFunc("DELETE /v1/images/{ref}", s.on(s.removeImage))
+	m.HandleFunc("POST /v1/images/{ref}/seal", s.on(s.sealImage))
 	m.HandleFunc("GET /v1/tokens", s.on(s.listTokens))
 	m.HandleFunc("POST /v1/tokens", s.on(s.createToken))
 	m.HandleFunc("DELETE /v1/tokens/{id}", s.on(s.removeToken))
 	m.HandleFunc("POST /v1/desktops", s.on(s.createDesktop))
 	m.HandleFunc("GET /v1/desktops", s.on(s.listDesktops))
 	m.HandleFunc("GET /v1/desktops/{d}", s.at(s.describe))
-	m.HandleFunc("GET /v1/desktops/{d}/wait", s.at(s.describe))
+	m.HandleFunc("GET /v1/desktops/{d}/wait", s.wait)
 	m.HandleFunc("DELETE /v1/desktops/{d}", s.at(s.deleteDesktop))
 	m.HandleFunc("GET /v1/events", s.follow)
 	m.HandleFunc("GET /v1/desktops/{d}/logs", s.logs)
+	s.routeUsage(m)
+	s.routeLife(m)
+	s.routeSnapshots(m)
+	m.HandleFunc("POST /v1/desktops/{d}/checkpoints", s.at(s.checkpoint))
+	s.works.Route(m)
 	s.routeGuest(m)
 	return s.gate(m)
 }
@@ -109,6 +117,23 @@ func (s *Server) removeImage(r *http.Request) (reply, *api.Error) {
 	}
 	s.images = nil
 	return reply{status: http.StatusNoContent}, nil
+}
+
+// sealImage answers a boot snapshot; only one that was asked for again has what
+// should stand ready in it.
+func (s *Server) sealImage(r *http.Request) (reply, *api.Error) {
+	img, problem := s.image(r)
+	if problem != nil {
+		return reply{}, problem
+	}
+	in, problem := read[api.SealImage](r)
+	v := api.Snapshot{
+		ID: "t0001", Kind: "boot", ImageDigest: img.body.(api.Image).Digest, Shape: cmp.Or(in.Shape, "medium"), Created: epoch(),
+	}
+	if v.Template = v.ID; !in.Again {
+		v.NotParked = "no window came"
+	}
+	return reply{body: v}, problem
 }
 
 func (s *Server) listTokens(*http.Request) (reply, *api.Error) {
@@ -159,7 +184,14 @@ func (s *Server) createDesktop(r *http.Request) (reply, *api.Error) {
 	if problem != nil {
 		return reply{}, problem
 	}
-	if !slices.ContainsFunc(s.images, func(i api.Image) bool { return i.Name == in.Image }) {
+	if (in.Image == "") == (in.Snapshot == "") {
+		return reply{}, api.Errorf(api.CodeInvalid, "want either image or snapshot")
+	}
+	base, problem := s.base(in.Snapshot)
+	if problem != nil {
+		return reply{}, problem
+	}
+	if base == nil && !slices.ContainsFunc(s.images, func(i api.Image) bool { return i.Name == in.Image }) {
 		p := api.Errorf(api.CodeNotFound, "no image %q", in.Image)
 		p.Stage, p.Hint = string(api.StageAdmission), "see vmhost image ls"
 		return reply{}, p
@@ -167,7 +199,20 @@ func (s *Server) createDesktop(r *http.Request) (reply, *api.Error) {
 	if _, problem := s.find(in.Name); problem == nil {
 		return reply{}, api.Errorf(api.CodeConflict, "the name %q is taken", in.Name)
 	}
+	var files works.Files
+	workspace := ""
+	if in.Workspace != "" {
+		if files, workspace, problem = s.works.Files(in.Workspace); problem != nil {
+			return reply{}, problem
+		}
+	}
 	g := s.create(in)
+	g.begin(files, workspace)
+	if base != nil {
+		g.become(base.guest)
+		g.info.Origin, g.info.Snapshot, g.info.Image = api.OriginSnapshot, base.info.ID, base.guest.info.Image
+		base.info.UsedBy++
+	}
 	if key != "" {
 		s.keys[key] = g.info.ID
 	}
@@ -196,11 +241,38 @@ func (s *Server) describe(g *guest, _ *http.Request) (reply, *api.Error) {
 	if g.info.Failure != nil {
 		return reply{}, g.info.Failure
 	}
-	return reply{body: g.info}, nil
+	v := g.info
+	if len(g.slow) > 0 {
+		v.Waiting, v.State = g.slow[0], api.StateStarting
+		g.slow = g.slow[1:]
+	} else { // whoever asks again has heard the last of it
+		g.started()
+	}
+	return reply{body: v}, nil
+}
+
+// wait answers when the desktop's start waits for nothing any more.
+func (s *Server) wait(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	g, problem := s.find(r.PathValue("d"))
+	s.mu.Unlock()
+	if problem == nil {
+		select {
+		case <-g.up:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	s.at(s.describe)(w, r)
 }
 
 func (s *Server) deleteDesktop(g *guest, _ *http.Request) (reply, *api.Error) {
 	s.guests = slices.DeleteFunc(s.guests, func(o *guest) bool { return o == g })
+	g.slow = nil
+	g.started() // who waits for it is told
+	dead := g.node()
+	dead.Gone, dead.State, dead.MemoryPrivate = true, "", 0
+	s.gone = append(s.gone, dead)
 	s.emit("desktop.deleted", g.info.ID)
 	return reply{status: http.StatusNoContent}, nil
 }

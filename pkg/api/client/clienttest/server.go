@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/clienttest/works"
 )
 
 // Token is the only token that a Server takes at first.
@@ -26,21 +27,34 @@ type Server struct {
 
 	mu       sync.Mutex
 	guests   []*guest
+	saved    []*saved
+	works    works.Works
+	gone     []api.Node // desktops that were deleted
+	made     int        // desktops ever
 	images   []api.Image
 	tokens   []api.Token
 	events   []api.Event
 	grown    chan struct{} // closed when an event is added
 	keys     map[string]string
 	fail     []*api.Error // answers for the next requests
+	slow     []string     // what the next desktop's start waits for
 	requests []string     // method and path with query, in order
 	headers  []http.Header
 	cut      []int // attached links break after so many bytes of output
+	cutInput []int // the same for input
 	onAction func(*Guest, api.Action)
+	onExec   func(*Guest, api.Exec)
+	onLaunch func(*Guest, api.Launch)
+
+	cutExports bool
 }
 
 // guest is one desktop.
 type guest struct {
 	info      api.Desktop
+	slow      []string      // what its start still waits for
+	up        chan struct{} // closed when it waits for nothing any more
+	started   func()        // closes it
 	files     map[string]*file
 	actions   []api.Action
 	windows   []api.Window
@@ -48,6 +62,7 @@ type guest struct {
 	pointer   api.Point
 	execs     map[string]*exec
 	seq       uint64
+	work      string // the workspace that it publishes in
 }
 
 // TB is what a Server needs of a test or an example.
@@ -57,6 +72,7 @@ type TB interface{ Cleanup(func()) }
 // the test.
 func New(t TB) *Server {
 	s := &Server{keys: map[string]string{}, grown: make(chan struct{})}
+	s.works.Lock, s.works.Time = &s.mu, epoch()
 	s.images = []api.Image{{
 		Digest: "sha256:0123456789abcdef", Name: "debian-xfce", Tags: []string{"debian-xfce:latest"}, OS: "linux",
 		Size: 2 << 30, Virtual: 8 << 30, Created: epoch(),
@@ -80,6 +96,15 @@ func (s *Server) FailNext(problems ...*api.Error) {
 	s.fail = append(s.fail, problems...)
 }
 
+// StartSlowly makes the next desktop one whose start waits for something, which
+// is told one after the other to who asks for the desktop. It is ready when all
+// was told.
+func (s *Server) StartSlowly(waiting ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = waiting
+}
+
 // CutLinks breaks the next attached links, one after the other, after so many
 // bytes of output each.
 func (s *Server) CutLinks(after ...int) {
@@ -88,11 +113,33 @@ func (s *Server) CutLinks(after ...int) {
 	s.cut = append(s.cut, after...)
 }
 
+// CutInput breaks the next attached links, one after the other, after so many
+// bytes of input each; what is more is lost on the way.
+func (s *Server) CutInput(after ...int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cutInput = append(s.cutInput, after...)
+}
+
 // OnAction is called for every action of an input batch, with its guest.
 func (s *Server) OnAction(f func(*Guest, api.Action)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.onAction = f
+}
+
+// OnExec is called for every program that is executed, with its guest.
+func (s *Server) OnExec(f func(*Guest, api.Exec)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onExec = f
+}
+
+// OnLaunch is called for every program that is launched, with its guest.
+func (s *Server) OnLaunch(f func(*Guest, api.Launch)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onLaunch = f
 }
 
 // Requests lists what was asked, as "GET /v1/desktops?name=x".
@@ -119,13 +166,18 @@ func (s *Server) Desktop(spec api.CreateDesktop) string {
 
 // create adds a desktop; s.mu is held.
 func (s *Server) create(spec api.CreateDesktop) *guest {
-	n := len(s.guests) + 1
+	s.made++
+	n := s.made
 	info := api.Desktop{
 		ID: fmt.Sprintf("d%04d", n), Name: spec.Name, Project: "default", Image: spec.Image,
 		ImageDigest: s.images[0].Digest, Shape: spec.Shape, Labels: spec.Labels, Env: spec.Env,
 		Keyboard: spec.Keyboard, Network: spec.Network, WorkspaceMiB: spec.WorkspaceMiB,
 		State: api.StateReady, Incarnation: fmt.Sprintf("i%04d", n), Accelerator: "tcg",
 		Created: epoch().Add(time.Duration(n) * time.Minute), Display: api.Display{Width: 1280, Height: 800},
+		Origin: api.OriginTemplate, Policy: spec.Policy, MemoryPrivate: 96 << 20, DiskPrivate: 8 << 20,
+	}
+	if spec.Cold {
+		info.Origin, info.OriginReason, info.MemoryPrivate = api.OriginCold, "asked for", 600<<20
 	}
 	if info.Name == "" {
 		info.Name = fmt.Sprintf("calm-otter-%d", n)
@@ -139,13 +191,18 @@ func (s *Server) create(spec api.CreateDesktop) *guest {
 	for _, st := range stages() {
 		info.Stages = append(info.Stages, api.StageTime{Stage: st, Reached: info.Created, TookMS: 1500})
 	}
+	up := make(chan struct{})
 	g := &guest{
+		slow: s.slow, started: sync.OnceFunc(func() { close(up) }), up: up,
 		info: info, files: map[string]*file{}, execs: map[string]*exec{},
 		clipboard: map[string][]byte{}, seq: 1,
 		windows: []api.Window{
 			{ID: 11, Title: "Desktop", Class: "xfdesktop", Width: info.Display.Width, Height: info.Display.Height, Type: "desktop"},
 			{ID: 12, Title: "xfce4-panel", Class: "xfce4-panel", Y: info.Display.Height - 48, X: 400, Width: 480, Height: 48, Type: "dock"},
 		},
+	}
+	if s.slow = nil; len(g.slow) == 0 {
+		g.started()
 	}
 	g.mkdirs("/tmp", "/home/agent", "/workspace")
 	s.guests = append(s.guests, g)
@@ -162,10 +219,12 @@ func stages() []api.Stage {
 }
 
 // emit adds an event; s.mu is held.
-func (s *Server) emit(kind, desktop string) {
+func (s *Server) emit(kind, desktop string) { s.emitWith(kind, desktop, nil) }
+
+func (s *Server) emitWith(kind, desktop string, data map[string]any) {
 	n := len(s.events) + 1
 	s.events = append(s.events, api.Event{
-		Seq: uint64(n), Time: epoch().Add(time.Duration(n) * time.Second), Type: kind, Desktop: desktop,
+		Seq: uint64(n), Time: epoch().Add(time.Duration(n) * time.Second), Type: kind, Desktop: desktop, Data: data,
 	})
 	close(s.grown)
 	s.grown = make(chan struct{})

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
 
+	"github.com/deskfork/deskfork/internal/x/replay"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -44,10 +46,11 @@ type Notice struct {
 	Stream   string // stdout or stderr
 }
 
-// GapError says that output is missing: it was made while no link was up and
-// was more than the guest keeps.
+// GapError says that bytes are missing: output that was made while no link was
+// up and was more than the guest keeps, or input that the guest had and has no
+// longer, as after a return to an earlier state.
 type GapError struct {
-	Stream   string // stdout or stderr
+	Stream   string // stdout, stderr or stdin
 	From, To int64  // offsets: bytes in [From, To) are missing
 }
 
@@ -105,11 +108,13 @@ type attachment struct {
 	tty    <-chan Size
 	notify func(Notice)
 
+	taken atomic.Int64 // offset below which the guest has the input
+	deaf  atomic.Bool  // the exec takes no input any more
+
 	// Owned by the link's sender while a link is up.
-	pending []byte // input whose sending failed
-	eof     bool   // input has ended
-	deaf    bool   // the exec takes no input any more
-	size    Size   // last one seen
+	again replay.Buffer // input that the guest may not have
+	eof   bool          // input has ended
+	size  Size          // last one seen
 }
 
 func (a *attachment) run(ctx context.Context) (api.ExecStatus, error) {
@@ -141,11 +146,12 @@ func (a *attachment) run(ctx context.Context) (api.ExecStatus, error) {
 // join runs one link. alive says that it was up; a nil error that the exec has
 // ended.
 func (a *attachment) join(ctx context.Context, again bool) (_ *api.ExecStatus, alive bool, _ error) {
-	ask := Ask{Out: max(a.out.at, 0), Err: max(a.err.at, 0), Stdin: a.input != nil && !a.deaf}
+	ask := Ask{Out: max(a.out.at, 0), Err: max(a.err.at, 0), Stdin: a.input != nil && !a.deaf.Load()}
 	conn, err := a.cfg.Dial(ctx, ask)
 	if ask.Stdin && errors.Is(err, &api.Error{Code: api.CodePrecondition}) {
 		// Its input is closed: it has ended, or an earlier link closed it.
-		a.deaf, ask.Stdin = true, false
+		a.deaf.Store(true)
+		ask.Stdin = false
 		conn, err = a.cfg.Dial(ctx, ask)
 	}
 	if err != nil {
@@ -188,11 +194,19 @@ func (a *attachment) receive(conn *websocket.Conn, s *sender, again bool) (_ *ap
 		switch m.Kind {
 		case "attached":
 			alive = true
-			a.start(m)
+			if err := a.start(m); err != nil {
+				return nil, alive, err
+			}
 			s.begin()
 			if again {
 				a.tell(Notice{Rejoined: true})
 			}
+		case "taken":
+			a.taken.Store(m.In)
+			s.nudge()
+		case "stopped":
+			a.deaf.Store(true)
+			s.nudge()
 		case "end":
 			return m.Status, alive, nil
 		case "error":
@@ -201,10 +215,20 @@ func (a *attachment) receive(conn *websocket.Conn, s *sender, again bool) (_ *ap
 	}
 }
 
-// start takes the offsets from which a link's output begins.
-func (a *attachment) start(m api.ExecMessage) {
+// start takes the offsets from which a link's output begins, and at which its
+// input goes on.
+func (a *attachment) start(m api.ExecMessage) error {
 	a.missing(a.out.begin(m.OutFrom))
 	a.missing(a.err.begin(m.ErrFrom))
+	if a.input == nil {
+		return nil
+	}
+	_, err := a.again.Join(m.Status.In)
+	if gap, ok := errors.AsType[*replay.GapError](err); ok {
+		return &localError{&GapError{Stream: "stdin", From: gap.Want, To: gap.Have}}
+	}
+	a.taken.Store(m.Status.In)
+	return err
 }
 
 func (a *attachment) missing(g *GapError) {

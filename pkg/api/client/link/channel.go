@@ -63,20 +63,19 @@ func decodeExec(data []byte) (api.ExecMessage, error) {
 		return m, api.Errorf(api.CodeInternal, "server sent a malformed message: %v", err)
 	}
 	switch {
-	case m.Kind == "end" && m.Status == nil:
-		return m, api.Errorf(api.CodeInternal, "server sent an end without a status")
+	case (m.Kind == "end" || m.Kind == "attached") && m.Status == nil:
+		return m, api.Errorf(api.CodeInternal, "server sent %q without a status", m.Kind)
 	case m.Kind == "error" && m.Error == nil:
 		return m, api.Errorf(api.CodeInternal, "server sent an error without one")
 	}
 	return m, nil
 }
 
-// readInput reads r in chunks until its end or that of ctx. A Read that blocks
-// is not waited for.
+// readInput reads r in chunks until its end or that of ctx; only its own end
+// closes the channel. A Read that blocks is not waited for.
 func readInput(ctx context.Context, r io.Reader) <-chan []byte {
 	chunks := make(chan []byte)
 	go func() {
-		defer close(chunks)
 		for {
 			buf := make([]byte, 32<<10)
 			n, err := r.Read(buf)
@@ -88,6 +87,9 @@ func readInput(ctx context.Context, r io.Reader) <-chan []byte {
 				}
 			}
 			if err != nil {
+				if ctx.Err() == nil {
+					close(chunks)
+				}
 				return
 			}
 		}

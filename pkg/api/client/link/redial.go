@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/deskfork/deskfork/internal/x/sleep"
 )
 
 // Redial paces attempts to bring a broken stream back.
@@ -25,19 +27,7 @@ func (r *Redial) Wait(ctx context.Context) error {
 	if !time.Now().Before(r.until) {
 		return errPatience
 	}
-	err := Pause(ctx, r.pause)
+	err := sleep.For(ctx, r.pause)
 	r.pause = min(2*r.pause, 2*time.Second)
 	return err
-}
-
-// Pause waits d or for the end of ctx.
-func Pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -18,6 +18,9 @@ const (
 	// dead link: a program that does not read its input stalls the server's
 	// reading, its answers to pings included.
 	bulk = 64 << 10
+	// maxAgain is how much input may be on its way and not confirmed, in bytes:
+	// more than the server and the guest hold before they confirm.
+	maxAgain = 1 << 20
 )
 
 var errSilent = errors.New("server is silent")
@@ -29,12 +32,13 @@ type sender struct {
 	started bool
 	stop    chan struct{}
 	done    chan struct{}
-	last    atomic.Int64 // when the server was heard last, Unix nanoseconds
-	sent    atomic.Int64 // bytes of input since then
+	wake    chan struct{} // something was said that concerns the sender
+	last    atomic.Int64  // when the server was heard last, Unix nanoseconds
+	sent    atomic.Int64  // bytes of input since then
 }
 
 func newSender(a *attachment, conn *websocket.Conn) *sender {
-	s := &sender{a: a, conn: conn, stop: make(chan struct{}), done: make(chan struct{})}
+	s := &sender{a: a, conn: conn, stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1)}
 	s.heard()
 	conn.SetPongHandler(func(string) error {
 		s.heard()
@@ -51,6 +55,14 @@ func newSender(a *attachment, conn *websocket.Conn) *sender {
 func (s *sender) heard() {
 	s.last.Store(time.Now().UnixNano())
 	s.sent.Store(0)
+}
+
+// nudge has the sender look at what was confirmed, and whether input is wanted.
+func (s *sender) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // it will look in any case
+	}
 }
 
 // begin starts to send; the server has said that it is attached.
@@ -82,15 +94,17 @@ func (s *sender) run() error {
 	}
 	ticks := time.NewTicker(pingEvery)
 	defer ticks.Stop()
-	input := s.a.input
-	if s.a.eof || s.a.deaf {
-		input = nil
-	}
 	for {
+		input := s.a.input
+		if s.a.eof || s.a.deaf.Load() || s.a.again.Len() >= maxAgain {
+			input = nil
+		}
 		var err error
 		select {
 		case <-s.stop:
 			return nil
+		case <-s.wake:
+			s.a.again.Confirm(s.a.taken.Load())
 		case <-ticks.C:
 			err = s.ping()
 		case size, ok := <-s.a.tty:
@@ -102,12 +116,12 @@ func (s *sender) run() error {
 			err = s.resize()
 		case chunk, ok := <-input:
 			if !ok {
-				input, s.a.eof = nil, true
+				s.a.eof = true
 				err = s.message(api.ExecMessage{Kind: "eof"})
 				break
 			}
-			s.a.pending = chunk
-			err = s.flush()
+			s.a.again.Append(chunk)
+			err = s.send(chunk)
 		}
 		if err != nil {
 			return err
@@ -122,10 +136,14 @@ func (s *sender) resume() error {
 			return err
 		}
 	}
-	if s.a.deaf {
+	if s.a.input == nil || s.a.deaf.Load() {
 		return nil
 	}
-	if err := s.flush(); err != nil {
+	left, err := s.a.again.Join(s.a.taken.Load())
+	if err != nil {
+		return err
+	}
+	if err := s.send(left); err != nil {
 		return err
 	}
 	if s.a.eof {
@@ -134,18 +152,13 @@ func (s *sender) resume() error {
 	return nil
 }
 
-// flush sends input; it stays pending when that fails.
-func (s *sender) flush() error {
-	if len(s.a.pending) == 0 {
+func (s *sender) send(input []byte) error {
+	if len(input) == 0 {
 		return nil
 	}
-	frame := append([]byte{api.ChannelStdin}, s.a.pending...)
+	frame := append([]byte{api.ChannelStdin}, input...)
 	s.sent.Add(int64(len(frame)))
-	if err := s.conn.WriteMessage(websocket.BinaryMessage, frame); err != nil {
-		return err
-	}
-	s.a.pending = nil
-	return nil
+	return s.conn.WriteMessage(websocket.BinaryMessage, frame)
 }
 
 func (s *sender) resize() error {

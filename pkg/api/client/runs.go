@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+
+	"github.com/deskfork/deskfork/pkg/api"
+)
+
+// Runs runs commands in workspaces, each in a machine of its own.
+type Runs struct{ c *Client }
+
+// Start begins a run and answers at once: Events tell the rest.
+func (r *Runs) Start(ctx context.Context, req api.StartRun) (api.Run, error) {
+	return fetch[api.Run](ctx, r.c, call{method: http.MethodPost, path: "/v1/runs", json: req, keyed: true})
+}
+
+// List lists the runs that are known, newest first.
+func (r *Runs) List(ctx context.Context) ([]api.Run, error) {
+	list, err := fetch[api.RunList](ctx, r.c, call{path: "/v1/runs"})
+	return list.Runs, err
+}
+
+// Get describes a run.
+func (r *Runs) Get(ctx context.Context, id string) (api.Run, error) {
+	return fetch[api.Run](ctx, r.c, call{path: runPath(id)})
+}
+
+// Cancel asks a run to end. Its events tell when it has.
+func (r *Runs) Cancel(ctx context.Context, id string) (api.Run, error) {
+	return fetch[api.Run](ctx, r.c, call{method: http.MethodPost, path: runPath(id) + "/cancel", same: true})
+}
+
+// Events yields what a run tells, from its beginning to its end, of which
+// api.RunEnd is the last. Links and errors are as for Client.Events.
+func (r *Runs) Events(ctx context.Context, id string) iter.Seq2[api.RunEvent, error] {
+	all := follow(ctx, r.c, &told[api.RunEvent]{path: runPath(id) + "/events", query: url.Values{}, seq: func(e api.RunEvent) uint64 { return e.Seq }})
+	return func(yield func(api.RunEvent, error) bool) {
+		for e, err := range all {
+			if !yield(e, err) || e.Type == api.RunEnd {
+				return
+			}
+		}
+	}
+}
+
+// Outputs lists the deliverables that a run has published, by path.
+func (r *Runs) Outputs(ctx context.Context, id string) ([]api.OutputFile, error) {
+	list, err := fetch[api.OutputList](ctx, r.c, call{path: runPath(id) + "/outputs"})
+	return list.Files, err
+}
+
+// Output writes one deliverable to w. An error says that what was written is not
+// whole.
+func (r *Runs) Output(ctx context.Context, id, path string, w io.Writer) error {
+	resp, err := r.c.open(ctx, call{path: runPath(id) + "/output", query: url.Values{"path": {path}}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	from := &reading{r: resp.Body}
+	if _, err := io.Copy(w, from); err != nil {
+		if from.err != nil {
+			return r.c.fault(ctx, fmt.Errorf("read output %s: %w", path, err))
+		}
+		return fmt.Errorf("write output %s: %w", path, err)
+	}
+	return nil
+}
+
+func runPath(id string) string { return "/v1/runs/" + seg(id) }

@@ -1,0 +1,75 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/deskfork/deskfork/pkg/api"
+)
+
+// Snapshots lists, removes, exports and imports snapshots. Desktop.Snapshot
+// makes one.
+type Snapshots struct{ c *Client }
+
+// List lists the project's snapshots, newest first.
+func (s *Snapshots) List(ctx context.Context) ([]api.Snapshot, error) {
+	list, err := fetch[api.SnapshotList](ctx, s.c, call{path: "/v1/snapshots"})
+	return list.Snapshots, err
+}
+
+// Get describes a snapshot by name or id.
+func (s *Snapshots) Get(ctx context.Context, ref string) (api.Snapshot, error) {
+	return fetch[api.Snapshot](ctx, s.c, call{path: snapshotPath(ref)})
+}
+
+// Remove removes a snapshot. Desktops that stand on it keep what they need.
+func (s *Snapshots) Remove(ctx context.Context, ref string) error {
+	return s.c.run(ctx, call{method: http.MethodDelete, path: snapshotPath(ref)})
+}
+
+// Export writes a snapshot with all that it stands on, except its image, as one
+// zstd stream. An error says that what was written is not whole.
+func (s *Snapshots) Export(ctx context.Context, ref string, w io.Writer) error {
+	resp, err := s.c.open(ctx, call{path: snapshotPath(ref) + "/export"})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	from := &reading{r: resp.Body}
+	if _, err := io.Copy(w, from); err != nil {
+		if from.err != nil {
+			return s.c.fault(ctx, fmt.Errorf("export %s: %w", ref, err))
+		}
+		return fmt.Errorf("write export of %s: %w", ref, err)
+	}
+	return nil
+}
+
+// Import reads what Export wrote, here or on another host, and keeps it under a
+// name. The host needs the snapshot's image, and a hypervisor and CPU of the
+// same class. It is verified before it is listed.
+func (s *Snapshots) Import(ctx context.Context, name string, r io.Reader) (api.Snapshot, error) {
+	return fetch[api.Snapshot](ctx, s.c, call{
+		method: http.MethodPost, path: "/v1/snapshots/import", query: url.Values{"name": {name}},
+		header: http.Header{"Content-Type": {api.SnapshotMIME}}, body: r,
+	})
+}
+
+func snapshotPath(ref string) string { return "/v1/snapshots/" + seg(ref) }
+
+// reading keeps the error of a reader apart from that of a writer.
+type reading struct {
+	r   io.Reader
+	err error
+}
+
+func (r *reading) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}
