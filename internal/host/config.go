@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,10 +9,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/host/access"
 	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/boot"
-	"github.com/deskfork/deskfork/internal/host/live"
-	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/internal/host/pool"
+	"github.com/deskfork/deskfork/internal/host/reach"
+	"github.com/deskfork/deskfork/internal/host/shelf"
+	"github.com/deskfork/deskfork/internal/host/usage"
+	"github.com/deskfork/deskfork/internal/host/workspaces"
 	"github.com/deskfork/deskfork/pkg/vm"
 )
 
@@ -27,55 +32,33 @@ type Config struct {
 	// Provider starts machines. Required.
 	Provider vm.Provider
 	// Images finds what machines boot from. Required.
-	Images Images
+	Images shelf.Images
 	// Open makes the live parts of a machine; it starts nothing. Required.
 	// adapter.Opener is the real one.
-	Open func(OpenConfig) (*live.Desktop, error)
+	Open reach.Opener
 	// Lease decides who may send input. Nil: one implicit holder.
 	Lease Lease
-	// Limits are the deadlines of the stages. Zero: boot.DefaultLimits.
+	// Limits are the deadlines of the stages of a machine that boots. Zero:
+	// boot.DefaultLimits.
 	Limits boot.Limits
+	// CloneLimits are those of a clone of a drawn desktop. Zero: boot.CloneLimits.
+	CloneLimits boot.Limits
+	// Pool bounds the desktops that are made before anybody asks. Zero: none are.
+	Pool pool.Limits
 	// Usage reads what the host has left. Nil: the kernel's numbers.
 	Usage func() (admission.Usage, error)
 	// Admission holds sizes kept free; Usage in it is ignored.
 	Admission admission.Config
+	// Blobs is where checkpoints of workspaces lie.
+	Blobs workspaces.Blobs
+	// Fences decide who may publish in a workspace. Required.
+	Fences workspaces.Fences
+	// Billing says how use is counted, kept and priced.
+	Billing usage.Config
 	// Logger is narrowed for each desktop. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
-}
-
-// OpenConfig is what live parts are made from.
-type OpenConfig struct {
-	Desktop string
-	Machine vm.Machine
-	// Token authenticates the host to guestd.
-	Token    string
-	Version  string // of the host
-	Keyboard string // the guest's layout as far as is known; empty: us
-	Logger   *slog.Logger
-}
-
-// Image is what a desktop boots from.
-type Image struct {
-	api.Image
-
-	Boot     vm.Boot
-	System   vm.Disk     // Base and BaseFormat set
-	Display  api.Display // the screen it was built for
-	Keyboard string      // the layout it was built for; empty: us
-	User     string      // whose desktop it is; empty: agent
-}
-
-// Images finds and removes images.
-type Images interface {
-	// Resolve finds an image by name, name:tag or digest and proves that its
-	// files are there.
-	Resolve(ctx context.Context, ref string) (Image, error)
-	List(ctx context.Context) ([]api.Image, error)
-	// Remove removes an image, or takes a tag off it. Before an image goes inUse
-	// is asked who uses it; an answer ends the removal with nothing changed.
-	Remove(ctx context.Context, ref string, inUse func(digest string) string) error
 }
 
 // Lease decides who may send input, clipboard and window calls to a desktop.
@@ -83,20 +66,6 @@ type Lease interface {
 	// Check answers nil, or an error with the code control_held when holder does
 	// not hold the lease of that epoch. Epoch 0 means the present one.
 	Check(ctx context.Context, desktop, holder string, epoch uint64) error
-}
-
-// implicitEpoch is the only epoch there is while nobody can take control.
-const implicitEpoch = 1
-
-// implicitLease lets everybody in under one epoch.
-type implicitLease struct{}
-
-// Check implements Lease.
-func (implicitLease) Check(_ context.Context, _, _ string, epoch uint64) error {
-	if epoch == 0 || epoch == implicitEpoch {
-		return nil
-	}
-	return api.Errorf(api.CodeControlHeld, "the control lease is in epoch %d, not %d", implicitEpoch, epoch)
 }
 
 func (c Config) validate() error {
@@ -113,15 +82,24 @@ func (c Config) validate() error {
 	if c.Open == nil {
 		errs = append(errs, errors.New("no way to reach guests"))
 	}
+	if c.Fences.Fences == nil || c.Fences.Publications == nil {
+		errs = append(errs, errors.New("no fences of sessions"))
+	}
 	return errors.Join(errs...)
 }
 
 func (c *Config) setDefaults() {
 	if c.Lease == nil {
-		c.Lease = implicitLease{}
+		c.Lease = access.Implicit{}
 	}
 	if c.Limits == (boot.Limits{}) {
 		c.Limits = boot.DefaultLimits()
+	}
+	if c.CloneLimits == (boot.Limits{}) {
+		c.CloneLimits = boot.CloneLimits()
+	}
+	for l, d := range map[*boot.Limits]boot.Limits{&c.Limits: boot.DefaultLimits(), &c.CloneLimits: boot.CloneLimits()} {
+		l.Poll, l.Still = cmp.Or(l.Poll, d.Poll), cmp.Or(l.Still, d.Still)
 	}
 	if c.Usage == nil {
 		dir := c.DataDir

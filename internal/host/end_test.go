@@ -42,7 +42,7 @@ func TestDeleteDuringStart(t *testing.T) {
 			f.Provider.OnCreate(tt.create)
 			f.Provider.GuestOf(func(vm.Spec) guesttest.Config { return tt.guest })
 			ctx := patient(t)
-			d, err := f.Host.Create(ctx, project, api.CreateDesktop{Image: "test", Name: "one"}, "")
+			d, err := f.Host.Create(ctx, project, api.CreateDesktop{Image: "test", Name: "one", Cold: true}, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestStuckDesktopHoldsUpNoOther(t *testing.T) {
 		}
 		return nil
 	})
-	stuck, err := f.Host.Create(ctx, project, api.CreateDesktop{Image: "test", Name: "stuck", Shape: "large"}, "")
+	stuck, err := f.Host.Create(ctx, project, api.CreateDesktop{Image: "test", Name: "stuck", Shape: "large", Cold: true}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestCreateValidation(t *testing.T) {
 	f := hosttest.New(t)
 	ctx := patient(t)
 	_, err := f.Host.Create(ctx, project, api.CreateDesktop{
-		Image: "test", Labels: map[string]string{"bad key": "x", "k": "a\nb"}, Env: map[string]string{"1A": "x", "B": "a\x00"},
+		Image: "test", Keyboard: "de:nodeadkey", Labels: map[string]string{"bad key": "x", "k": "a\nb"}, Env: map[string]string{"1A": "x", "B": "a\x00"},
 	}, "")
 	e := problem(t, err)
 	var places []string
@@ -320,7 +320,7 @@ func TestCreateValidation(t *testing.T) {
 		places = append(places, fe.Location)
 	}
 	slices.Sort(places)
-	want := []string{"body.env.1A", "body.env.B", "body.labels.bad key", "body.labels.k"}
+	want := []string{"body.env.1A", "body.env.B", "body.keyboard", "body.labels.bad key", "body.labels.k"}
 	if diff := cmp.Diff(want, places); e.Code != api.CodeInvalid || diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
 	}

@@ -64,7 +64,7 @@ func TestLifeCycle(t *testing.T) {
 	f := hosttest.New(t)
 	ctx := patient(t)
 	sub := f.Host.Events().Subscribe(event.Filter{Project: project}, f.Host.Events().Last())
-	d := f.Create(api.CreateDesktop{Name: "one", Env: map[string]string{"GREETING": "salve"}, Labels: map[string]string{"a": "b"}})
+	d := f.Create(api.CreateDesktop{Name: "one", Env: map[string]string{"GREETING": "salve"}, Labels: map[string]string{"a": "b"}, Cold: true})
 	var stages []api.Stage
 	for _, s := range d.Stages {
 		stages = append(stages, s.Stage)
@@ -207,6 +207,56 @@ func TestRefusedCreateLeavesKeyUnused(t *testing.T) {
 	}
 }
 
+// TestClonesAreAdmitted: what brings changed pages of its own needs room for them,
+// a child as well as a desktop that comes back.
+func TestClonesAreAdmitted(t *testing.T) {
+	f := hosttest.New(t)
+	ctx := patient(t)
+	d := f.Create(api.CreateDesktop{Name: "one"})
+	room := func(mib int64) {
+		f.SetFree(admission.Usage{MemoryAvailable: mib << 20, DiskAvailable: 100 << 30})
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		e := problem(t, faulted(err))
+		if e.Code != api.CodeNoCapacity || !strings.Contains(e.Detail, "1 changed since its template, 160 of a clone's own") {
+			t.Errorf("%s: %+v", what, e)
+		}
+	}
+	const one = 1 + 160 // the fake has 1 MiB changed
+	settled := func() { // nothing starts any more
+		room(512)
+		for {
+			if _, err := f.Host.Fork(ctx, project, d.ID, api.Fork{}, ""); strings.Contains(err.Error(), "0 reserved by 0 starting") {
+				return
+			}
+			<-time.After(time.Millisecond)
+		}
+	}
+	settled()
+	room(512 + 2*one - 1)
+	_, err := f.Host.Fork(ctx, project, d.ID, api.Fork{Count: 2}, "")
+	refused("two children", err)
+	room(512 + 2*one)
+	if _, err := f.Host.Fork(ctx, project, d.ID, api.Fork{Count: 2}, ""); err != nil {
+		t.Error(err)
+	}
+	settled()
+	if _, err := f.Host.Power.Suspend(ctx, project, d.ID); err != nil {
+		t.Fatal(err)
+	}
+	room(512 + one - 1)
+	_, err = f.Host.Power.Resume(ctx, project, d.ID)
+	refused("the way back", err)
+	if now, err := f.Host.Desktop(ctx, project, d.ID); err != nil || now.State != api.StateSuspended {
+		t.Errorf("then it is %s, %v", now.State, err)
+	}
+	room(512 + one)
+	if _, err := f.Host.Power.Resume(ctx, project, d.ID); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestExecKey(t *testing.T) {
 	f := hosttest.New(t)
 	ctx := patient(t)
@@ -301,7 +351,7 @@ func TestStageFailures(t *testing.T) {
 				f.Screen.Blank()
 			}
 			ctx := patient(t)
-			d, err := f.Host.Create(ctx, project, api.CreateDesktop{Image: "test"}, "")
+			d, err := f.Host.Create(ctx, project, api.CreateDesktop{Image: "test", Cold: true}, "")
 			if err != nil {
 				t.Fatal(err)
 			}

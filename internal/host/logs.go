@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 	"path/filepath"
-	"strings"
 
+	"github.com/deskfork/deskfork/internal/host/desk"
 	"github.com/deskfork/deskfork/internal/host/fault"
 	"github.com/deskfork/deskfork/internal/host/tail"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -16,15 +16,6 @@ const (
 	LogSerial = "serial" // the guest's console
 	LogQEMU   = "qemu"   // the hypervisor's standard error
 )
-
-// Names of a provider's logs in a machine's directory (vm.Info.Dir).
-const (
-	serialFile = "serial.log"
-	qemuFile   = "qemu.log"
-)
-
-// failureTail is how much of each log goes into a failure, in bytes.
-const failureTail = 4 << 10
 
 // LogRequest says which log is read, and how.
 type LogRequest struct {
@@ -45,7 +36,7 @@ func (h *Host) Logs(ctx context.Context, project, ref string, req LogRequest, w 
 	if err != nil {
 		return err
 	}
-	_, m, v := d.parts()
+	_, m, v := d.Parts()
 	if m == nil {
 		e := api.Errorf(api.CodeNotFound, "desktop %s has no machine, so no logs", v.Name)
 		if v.Failure != nil {
@@ -53,9 +44,9 @@ func (h *Host) Logs(ctx context.Context, project, ref string, req LogRequest, w 
 		}
 		return e
 	}
-	name := serialFile
+	name := desk.SerialFile
 	if req.Source == LogQEMU {
-		name = qemuFile
+		name = desk.QEMUFile
 	}
 	path := filepath.Join(m.Info().Dir, name)
 	if !tail.Exists(path) {
@@ -64,21 +55,4 @@ func (h *Host) Logs(ctx context.Context, project, ref string, req LogRequest, w 
 	return tail.Copy(ctx, w, tail.Follow{
 		Path: path, Lines: req.Lines, Go: req.Follow, Done: m.Done(), Flush: req.Flush,
 	})
-}
-
-// tails is what the machine said last, for a failure.
-func (d *desktop) tails() string {
-	_, m, _ := d.parts()
-	if m == nil || m.Info().Dir == "" {
-		return ""
-	}
-	var b strings.Builder
-	for _, f := range []struct{ title, name string }{{"hypervisor", qemuFile}, {"serial console", serialFile}} {
-		if text := tail.Bytes(filepath.Join(m.Info().Dir, f.name), failureTail); len(text) > 0 {
-			b.WriteString("--- " + f.title + " ---\n")
-			b.WriteString(strings.ToValidUTF8(string(text), "?"))
-			b.WriteString("\n")
-		}
-	}
-	return b.String()
 }

@@ -6,21 +6,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deskfork/deskfork/internal/host/desk"
 	"github.com/deskfork/deskfork/internal/host/fault"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
 // find returns a desktop that exists, by id or name.
-func (h *Host) find(project, ref string) (*desktop, error) {
+func (h *Host) find(project, ref string) (*desk.Desktop, error) {
 	h.mu.Lock()
 	d := h.desktops[ref]
 	h.mu.Unlock()
-	if d != nil && d.project == project {
+	if d != nil && d.Project == project {
 		return d, nil
 	}
 	for _, d := range h.all() {
-		if d.project == project && d.snapshot().Name == ref {
+		if d.Project == project && d.View().Name == ref {
 			return d, nil
 		}
 	}
@@ -34,7 +35,7 @@ func (h *Host) Desktop(ctx context.Context, project, ref string) (api.Desktop, e
 	}
 	d, err := h.find(project, ref)
 	if err == nil {
-		return d.measure(d.snapshot()), nil
+		return measure(d), nil
 	}
 	row, dbErr := h.store.Desktop(ctx, project, ref)
 	if dbErr == nil && !row.Deleted.IsZero() {
@@ -69,15 +70,16 @@ func (f ListFilter) match(v api.Desktop) bool {
 	return true
 }
 
-// Desktops lists the desktops of a project, newest first.
+// Desktops lists the desktops of a project, "" for all, with what they take, newest
+// first.
 func (h *Host) Desktops(_ context.Context, project string, f ListFilter) ([]api.Desktop, error) {
 	if err := h.whenReady(); err != nil {
 		return nil, err
 	}
 	list := []api.Desktop{}
 	for _, d := range h.all() {
-		if v := d.snapshot(); d.project == project && f.match(v) {
-			list = append(list, v)
+		if (project == "" || d.Project == project) && f.match(d.View()) {
+			list = append(list, measure(d))
 		}
 	}
 	slices.SortFunc(list, func(a, b api.Desktop) int {
@@ -96,49 +98,13 @@ func (h *Host) Wait(ctx context.Context, project, ref string, stage api.Stage) (
 		return api.Desktop{}, err
 	}
 	d, err := h.find(project, ref)
-	if err != nil {
-		return api.Desktop{}, err
+	if err == nil {
+		return d.Wait(ctx, stage)
 	}
-	for {
-		v, changed := d.watch()
-		done, err := waited(v, stage)
-		if done || err != nil {
-			return v, err
-		}
-		select {
-		case <-changed:
-		case <-d.done:
-			if v := d.snapshot(); v.State == api.StateDeleting {
-				return v, api.Errorf(api.CodePrecondition, "desktop %s was deleted", d.id)
-			}
-			return v, api.Errorf(api.CodeGuestUnavail, "the host is stopping")
-		case <-ctx.Done():
-			e := fault.At(string(nextStage(v.Stages)), ctx.Err())
-			e.Detail = "desktop " + v.Name + " is " + string(v.State) + ", stage " + string(stage) + " is not reached yet"
-			return v, e
-		}
+	// Who waits between two stages may find it gone.
+	row, dbErr := h.store.Desktop(ctx, project, ref)
+	if dbErr == nil && !row.Deleted.IsZero() {
+		return api.Desktop{}, api.Errorf(api.CodePrecondition, "desktop %s was deleted before it reached the stage %s", row.Name, stage)
 	}
-}
-
-// waited says whether a view has the stage, or can never have it.
-func waited(v api.Desktop, stage api.Stage) (bool, error) {
-	reached := slices.ContainsFunc(v.Stages, func(t api.StageTime) bool { return t.Stage == stage })
-	switch v.State {
-	case api.StateReady:
-		return true, nil
-	case api.StateFailed:
-		if reached && v.Failure != nil && v.Failure.Stage != "run" {
-			return true, nil
-		}
-		if v.Failure != nil {
-			return false, v.Failure
-		}
-		return false, api.Errorf(api.CodeMachineFailed, "desktop %s failed", v.Name)
-	case api.StateStopped:
-		return false, api.Errorf(api.CodePrecondition, "the guest of desktop %s switched itself off", v.Name)
-	case api.StateDeleting:
-		return false, api.Errorf(api.CodePrecondition, "desktop %s is being deleted", v.Name)
-	case api.StateStarting:
-	}
-	return reached, nil
+	return api.Desktop{}, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
@@ -22,7 +23,7 @@ func (s *Settings) SetDisplay(ctx context.Context, project, ref string, size api
 		return api.Display{}, err
 	}
 	became := api.Display{Width: got.Width, Height: got.Height}
-	return became, s.amend(ctx, project, ref, func(v *api.Desktop) { v.Display = became })
+	return became, s.amend(ctx, project, ref, func(v *store.Desktop) { v.Display = became })
 }
 
 // SetKeyboard changes the layout: "layout" or "layout:variant".
@@ -35,14 +36,14 @@ func (s *Settings) SetKeyboard(ctx context.Context, project, ref, layout string)
 	if err := l.Session.SetKeyboard(ctx, guest.Keyboard{Layout: name, Variant: variant}); err != nil {
 		return err
 	}
-	return s.amend(ctx, project, ref, func(v *api.Desktop) { v.Keyboard = layout })
+	return s.amend(ctx, project, ref, func(v *store.Desktop) { v.Keyboard = layout })
 }
 
-func (s *Settings) amend(ctx context.Context, project, ref string, change func(*api.Desktop)) error {
+func (s *Settings) amend(ctx context.Context, project, ref string, change func(*store.Desktop)) error {
 	d, err := s.h.find(project, ref)
 	if err != nil {
 		return err
 	}
-	d.update(ctx, change)
+	d.Update(ctx, change)
 	return nil
 }

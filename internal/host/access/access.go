@@ -32,6 +32,7 @@ type Desk struct {
 	store *store.Store
 	keys  *once.Keys
 	now   func() time.Time
+	holds holds
 }
 
 // New makes a desk whose token file lies in the directory dir.
@@ -124,11 +125,14 @@ func (d *Desk) make(ctx context.Context, req api.CreateToken, key *store.Key) (a
 // List lists all tokens without their secrets.
 func (d *Desk) List(ctx context.Context) ([]api.Token, error) { return d.store.Tokens(ctx) }
 
-// Delete revokes a token at once.
+// Delete revokes a token at once: calls in progress under it end too.
 func (d *Desk) Delete(ctx context.Context, id string) error {
 	err := d.store.DeleteToken(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return fault.NotFound("token", id)
+	}
+	if err == nil {
+		d.holds.end(id)
 	}
 	return err
 }

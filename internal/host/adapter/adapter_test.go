@@ -22,7 +22,10 @@ import (
 	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/hosttest"
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/host/reach"
+	"github.com/deskfork/deskfork/internal/host/workspaces"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/session/sessiontest"
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/vmtest"
 )
@@ -44,12 +47,14 @@ func newStack(t *testing.T) *stack {
 	s := &stack{guest: guesttest.Start(t, guesttest.Config{})}
 	s.guest.Desktop.Override(hosttest.DrawnWindows)
 	s.provider = vmtest.New(vmtest.Config{
-		Guest: func(ctx context.Context, _ vm.Spec, _ int) (net.Conn, error) { return s.guest.Dial(ctx) },
+		Guest: func(ctx context.Context, _ *vmtest.Machine, _ int) (net.Conn, error) { return s.guest.Dial(ctx) },
 	})
+	fences := sessiontest.NewMemory()
 	h, err := host.New(t.Context(), host.Config{
 		DataDir: t.TempDir(), Provider: s.provider, Images: &hosttest.Images{},
-		Open: func(cfg host.OpenConfig) (*live.Desktop, error) {
-			cfg.Token = guesttest.Token
+		Fences: workspaces.Fences{Fences: fences.Stores().Fences, Publications: fences.Publications},
+		Open: func(cfg reach.Config) (*live.Desktop, error) {
+			cfg.Tokens = []string{guesttest.Token}
 			return adapter.Opener(cfg)
 		},
 		Usage: func() (admission.Usage, error) {
@@ -71,7 +76,7 @@ func newStack(t *testing.T) *stack {
 		}
 	})
 	<-h.Ready()
-	s.desktop, err = h.Create(t.Context(), "p", api.CreateDesktop{Image: "test", Name: "one"}, "")
+	s.desktop, err = h.Create(t.Context(), "p", api.CreateDesktop{Image: "test", Name: "one", Cold: true}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

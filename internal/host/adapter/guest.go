@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -20,7 +21,12 @@ type link struct {
 	beside func(ctx context.Context) error
 }
 
-var _ live.Link = (*link)(nil)
+var (
+	_ live.Link   = (*link)(nil)
+	_ live.Rester = (*link)(nil)
+
+	_ live.Freezer = (*link)(nil)
+)
 
 // Run implements live.Link.
 func (l *link) Run(ctx context.Context) error {
@@ -35,6 +41,17 @@ func (l *link) Dial(ctx context.Context, port int) (net.Conn, error) {
 	return l.DialPort(ctx, "", port)
 }
 
+// SetClock implements live.Rester.
+func (l *link) SetClock(ctx context.Context, now time.Time) error { return l.System.SetClock(ctx, now) }
+
+// Freeze implements live.Freezer.
+func (l *link) Freeze(ctx context.Context, p guest.FreezeParams) (guest.Frozen, error) {
+	return l.System.Freeze(ctx, p)
+}
+
+// Thaw implements live.Freezer.
+func (l *link) Thaw(ctx context.Context, id string) (bool, error) { return l.System.Thaw(ctx, id) }
+
 // execs are the guest's programs. touched is called when one may have drawn.
 type execs struct {
 	*client.Exec
@@ -45,18 +62,20 @@ type execs struct {
 var (
 	_ live.Execs  = execs{}
 	_ live.Waiter = execs{}
+	_ live.Sealer = execs{}
+	_ live.Taker  = (*client.Stdin)(nil)
 )
 
 // Run implements live.Execs.
 func (x execs) Run(ctx context.Context, spec guest.ExecSpec, stdin io.Reader) (live.Ran, error) {
 	defer x.touched()
 	res, err := x.Exec.Run(ctx, spec, stdin)
-	return live.Ran{Status: res.Status, Stdout: res.Stdout, Stderr: res.Stderr}, err
+	return live.Ran{Status: res.Status, Stdout: res.Stdout, Stderr: res.Stderr, Truncated: res.Truncated}, err
 }
 
 // Attach implements live.Execs.
 func (x execs) Attach(ctx context.Context, p guest.ExecAttachParams) (live.Attachment, error) {
-	a, err := x.Exec.Attach(ctx, p.ID, client.AttachOptions{OutFrom: p.OutFrom, ErrFrom: p.ErrFrom, Stdin: p.Stdin})
+	a, err := x.Exec.Attach(ctx, p.ID, client.AttachOptions{OutFrom: p.OutFrom, ErrFrom: p.ErrFrom, Stdin: p.Stdin, Lag: p.Lag})
 	if err != nil {
 		return nil, err
 	}
@@ -237,6 +256,13 @@ func (s session) Screenshot(ctx context.Context, cursor bool) (guest.Screenshot,
 func (s session) Launch(ctx context.Context, l guest.Launch) (int, error) {
 	defer s.touched()
 	return s.d.Launch(ctx, l)
+}
+
+// Park implements live.Session.
+func (s session) Park(ctx context.Context, p guest.Park) error {
+	defer s.touched()
+	_, err := s.d.Park(ctx, p)
+	return err
 }
 
 // windows are the guest's windows and clipboard.

@@ -4,8 +4,9 @@ import (
 	"context"
 	"path/filepath"
 
-	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/host/shelf"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/image"
 	"github.com/deskfork/deskfork/pkg/vm"
 )
@@ -13,26 +14,26 @@ import (
 // Images is an image store as the host sees it.
 type Images struct{ Store *image.Store }
 
-var _ host.Images = Images{}
+var _ shelf.Images = Images{}
 
-// Resolve implements host.Images. What it checks is cheap: manifest and sizes.
-func (s Images) Resolve(_ context.Context, ref string) (host.Image, error) {
+// Resolve implements shelf.Images. What it checks is cheap: manifest and sizes.
+func (s Images) Resolve(_ context.Context, ref string) (shelf.Image, error) {
 	r, err := image.ParseReference(ref)
 	if err != nil {
-		return host.Image{}, err
+		return shelf.Image{}, err
 	}
 	info, err := s.Store.Inspect(r)
 	if err != nil {
-		return host.Image{}, err
+		return shelf.Image{}, err
 	}
 	if info.Fault != nil {
-		return host.Image{}, info.Fault
+		return shelf.Image{}, info.Fault
 	}
 	m := info.Manifest
 	if err := s.Store.Share(m.Digest); err != nil {
-		return host.Image{}, err
+		return shelf.Image{}, err
 	}
-	return host.Image{
+	return shelf.Image{
 		Image: described(info),
 		Boot: vm.Boot{
 			Kernel: filepath.Join(info.Dir, image.KernelFile), Initrd: filepath.Join(info.Dir, image.InitrdFile),
@@ -40,10 +41,11 @@ func (s Images) Resolve(_ context.Context, ref string) (host.Image, error) {
 		},
 		System:  vm.Disk{Base: s.Store.DiskPath(m), BaseFormat: string(m.Disk.Format)},
 		Display: api.Display{Width: m.Guest.Width, Height: m.Guest.Height}, User: m.Guest.User,
+		Park: guest.Park{Argv: m.Guest.Park.Argv, Class: m.Guest.Park.Class},
 	}, nil
 }
 
-// List implements host.Images. Corrupt images are left out; doctor and inspect
+// List implements shelf.Images. Corrupt images are left out; doctor and inspect
 // tell of them.
 func (s Images) List(ctx context.Context) ([]api.Image, error) {
 	infos, err := s.Store.List(ctx)
@@ -59,7 +61,7 @@ func (s Images) List(ctx context.Context) ([]api.Image, error) {
 	return list, nil
 }
 
-// Remove implements host.Images.
+// Remove implements shelf.Images.
 func (s Images) Remove(_ context.Context, ref string, inUse func(digest string) string) error {
 	r, err := image.ParseReference(ref)
 	if err != nil {

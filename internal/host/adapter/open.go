@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/host/reach"
 	"github.com/deskfork/deskfork/pkg/desktop/capture"
 	"github.com/deskfork/deskfork/pkg/desktop/inject"
 	"github.com/deskfork/deskfork/pkg/desktop/rfb"
@@ -36,11 +36,11 @@ func paceOf(a vm.Accelerator) pace {
 
 // Opener makes the real parts of a desktop: guestd over the machine's private
 // network, pixels and input over its display. It starts nothing.
-func Opener(cfg host.OpenConfig) (*live.Desktop, error) {
+func Opener(cfg reach.Config) (*live.Desktop, error) {
 	p := paceOf(cfg.Machine.Info().Accelerator)
 	c := client.New(client.Config{
 		Dial:  func(ctx context.Context) (net.Conn, error) { return cfg.Machine.DialGuest(ctx, guest.Port) },
-		Token: cfg.Token, Logger: cfg.Logger, Scale: p.link, Version: cfg.Version,
+		Token: cfg.Tokens[0], Others: cfg.Tokens[1:], Logger: cfg.Logger, Scale: p.link, Version: cfg.Version,
 	})
 	display, err := rfb.New(rfb.Config{Dial: cfg.Machine.DialDisplay, Timeout: p.display, Logger: cfg.Logger})
 	if err != nil {

@@ -74,6 +74,10 @@ func (s screen) Wait(ctx context.Context, w live.Waiting) (uint64, error) {
 	switch w.For {
 	case "notblank":
 		return seqOf(s.camera.NotBlank(ctx, 0))
+	case "plain":
+		return seqOf(s.camera.Plain(ctx, true))
+	case "notplain":
+		return seqOf(s.camera.Plain(ctx, false))
 	case "still":
 		limit := foreverStill
 		if end, ok := ctx.Deadline(); ok {

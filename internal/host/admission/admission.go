@@ -31,7 +31,13 @@ type Usage struct {
 // Need is what one desktop takes, in MiB.
 type Need struct {
 	MemoryMiB int64 // of the shape
-	DiskMiB   int64 // worst case: every block of both disks written
+	DiskMiB   int64 // worst case: every block of both disks written; 0: it has them
+	// Clone says that the machine maps the memory of a snapshot: it takes little
+	// of its own while it starts, and what it takes later is measured.
+	Clone bool
+	// OwnMiB is what a clone holds from the start beyond the memory that it maps:
+	// the pages changed since its template.
+	OwnMiB int64
 }
 
 // Config of a ledger. All sizes in MiB.
@@ -39,6 +45,8 @@ type Config struct {
 	Usage func() (Usage, error) // required
 	// OverheadMiB is the hypervisor's own memory for one machine. Default 256.
 	OverheadMiB int64
+	// CloneMiB is the private memory of a clone until it is measured. Default 160.
+	CloneMiB int64
 	// MemoryFloorMiB of memory stay free. Default 512.
 	MemoryFloorMiB int64
 	// DiskFloorMiB of disk stay free. Default 2048.
@@ -63,6 +71,7 @@ func New(cfg Config) (*Ledger, error) {
 		return nil, errors.New("admission needs a way to see the host's usage")
 	}
 	cfg.OverheadMiB = cmp.Or(cfg.OverheadMiB, 256)
+	cfg.CloneMiB = cmp.Or(cfg.CloneMiB, 160)
 	cfg.MemoryFloorMiB = cmp.Or(cfg.MemoryFloorMiB, 512)
 	cfg.DiskFloorMiB = cmp.Or(cfg.DiskFloorMiB, 2048)
 	cfg.BootDiskMiB = cmp.Or(cfg.BootDiskMiB, 512)
@@ -78,6 +87,9 @@ func (l *Ledger) Reserve(need Need) (release func(), err error) {
 		return nil, fmt.Errorf("see what the host has left: %w", err)
 	}
 	memory := need.MemoryMiB + l.cfg.OverheadMiB
+	if need.Clone {
+		memory = need.OwnMiB + l.cfg.CloneMiB
+	}
 	disk := min(need.DiskMiB, l.cfg.BootDiskMiB)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,17 +111,34 @@ func (l *Ledger) Reserve(need Need) (release func(), err error) {
 	}, nil
 }
 
+// Short says that memory is about to run out: less than twice what is kept free
+// is left.
+func (l *Ledger) Short() bool {
+	usage, err := l.cfg.Usage()
+	if err != nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return usage.MemoryAvailable/mib-l.memory < 2*l.cfg.MemoryFloorMiB
+}
+
 // refusal says why a need does not fit; empty when it does. l.mu is held.
 func (l *Ledger) refusal(need Need, u Usage, memory, disk int64) string {
 	var faults []string
 	available := u.MemoryAvailable / mib
 	if available-l.memory-memory < l.cfg.MemoryFloorMiB {
+		what := fmt.Sprintf("%d for the shape, %d for the hypervisor", need.MemoryMiB, l.cfg.OverheadMiB)
+		if need.Clone {
+			what = fmt.Sprintf("%d changed since its template, %d of a clone's own until it is measured", need.OwnMiB, l.cfg.CloneMiB)
+		}
 		faults = append(faults, fmt.Sprintf(
-			"memory: needs %d MiB (%d for the shape, %d for the hypervisor); %d MiB available, %d reserved by %d starting, %d kept free",
-			memory, need.MemoryMiB, l.cfg.OverheadMiB, available, l.memory, l.starting, l.cfg.MemoryFloorMiB))
+			"memory: needs %d MiB (%s); %d MiB available, %d reserved by %d starting, %d kept free",
+			memory, what, available, l.memory, l.starting, l.cfg.MemoryFloorMiB))
 	}
 	free := u.DiskAvailable / mib
 	switch {
+	case need.DiskMiB == 0: // it has its disks
 	case free < need.DiskMiB:
 		faults = append(faults, fmt.Sprintf(
 			"disk: would grow to %d MiB at worst; %d MiB available", need.DiskMiB, free))

@@ -64,6 +64,13 @@ func TestReservationsCount(t *testing.T) {
 	}
 }
 
+// TestNoNewDisk: what has its disks already is not refused for want of space.
+func TestNoNewDisk(t *testing.T) {
+	if _, err := ledger(t, 5500, 3).Reserve(admission.Need{Clone: true, OwnMiB: 100}); err != nil {
+		t.Error(err)
+	}
+}
+
 func FuzzParseMeminfo(f *testing.F) {
 	f.Add([]byte("MemTotal:       24689444 kB\nMemFree: 1 kB\nMemAvailable:   23004780 kB\n"))
 	f.Add([]byte("MemTotal: -1 kB\n"))

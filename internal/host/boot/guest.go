@@ -20,12 +20,24 @@ type Wish struct {
 	Display    api.Display
 	Keyboard   string // layout, or layout:variant
 	User       string // default user of execs
-	Workspace  string // block device
+	Workspace  string // block device; empty: none is mounted
+	// WorkspaceMiB is the size of the device.
+	WorkspaceMiB int64
+	// Token replaces the link's; empty: it stays.
+	Token string
+	// Present and Shown are the keyboard layout and the display that the guest is
+	// known to have; zero: it is not known.
+	Present string
+	Shown   api.Display
 }
 
 // Limits are the stages' deadlines on hardware vCPUs.
 type Limits struct {
 	Machine, Link, Handshake, Session, Drawn time.Duration
+
+	// Poll is the time between two looks at what does not tell by itself, and
+	// Still how long a screen must not change to have come to rest.
+	Poll, Still time.Duration
 }
 
 // DefaultLimits are ample for a cold boot.
@@ -33,14 +45,20 @@ func DefaultLimits() Limits {
 	return Limits{
 		Machine: 30 * time.Second, Link: 60 * time.Second, Handshake: 15 * time.Second,
 		Session: 60 * time.Second, Drawn: 60 * time.Second,
+		Poll: 250 * time.Millisecond, Still: 500 * time.Millisecond,
 	}
 }
 
-const (
-	pollEvery  = 250 * time.Millisecond
-	stillFor   = 500 * time.Millisecond
-	entropyLen = 64
-)
+// CloneLimits are for a guest that was drawn when it was sealed.
+func CloneLimits() Limits {
+	return Limits{
+		Machine: 10 * time.Second, Link: 8 * time.Second, Handshake: 8 * time.Second,
+		Session: 8 * time.Second, Drawn: 8 * time.Second,
+		Poll: 10 * time.Millisecond, Still: 500 * time.Millisecond,
+	}
+}
+
+const entropyLen = 64
 
 // LinkStep waits for guestd.
 func LinkStep(d *live.Desktop, l Limits) Step {
@@ -58,25 +76,44 @@ func LinkStep(d *live.Desktop, l Limits) Step {
 	}}
 }
 
-// HandshakeStep gives the guest its clock, entropy, workspace and environment.
-func HandshakeStep(d *live.Desktop, l Limits, w Wish, now func() time.Time) Step {
+// HandshakeStep gives the guest its clock, entropy, workspace and environment,
+// and looks at the proof that they are its own.
+func HandshakeStep(d *live.Desktop, l Limits, w Wish, proof Proof) Step {
 	return Step{Stage: api.StageHandshake, Limit: l.Handshake, Run: func(ctx context.Context, note func(string)) error {
 		note("guestd has not taken the handshake")
 		entropy := make([]byte, entropyLen)
 		_, _ = rand.Read(entropy) // never fails
-		return d.Link.Handshake(ctx, guest.Handshake{
-			Now: now().UTC(), Entropy: entropy, Generation: w.Generation,
-			Workspace: w.Workspace, Env: w.Env, User: w.User,
+		var done guest.Handshaken
+		err := Poll(ctx, l.Poll, note, func(ctx context.Context) (missing string, err error) {
+			done, err = d.Link.Handshake(ctx, guest.Handshake{
+				Now: proof.Now().UTC(), Entropy: entropy, Generation: w.Generation, Token: w.Token,
+				Workspace: w.Workspace, WorkspaceBytes: w.WorkspaceMiB << 20, Env: w.Env, User: w.User,
+			})
+			if err != nil && ctx.Err() == nil && fault.From(err).Code == api.CodeGuestUnavail {
+				return "the link was lost during the handshake: " + err.Error(), nil // it may be repeated
+			}
+			if err == nil && proof.Clone && done.ClockError() > clockLimit {
+				return clockOff(done), nil // a busy host: it is set and read once more
+			}
+			return "", err
 		})
+		if err != nil {
+			return err
+		}
+		return proof.check(done)
 	}}
 }
 
 // SessionStep waits for the helper in the X session, then sets display size and
-// keyboard layout.
+// keyboard layout. A guest that is known to have both is not asked: what a clone
+// had when it was sealed it has.
 func SessionStep(d *live.Desktop, l Limits, w Wish) Step {
 	return Step{Stage: api.StageSession, Limit: l.Session, Run: func(ctx context.Context, note func(string)) error {
+		if w.Keyboard == w.Present && w.Display == w.Shown {
+			return nil
+		}
 		var screen guest.Screen
-		err := Poll(ctx, pollEvery, note, func(ctx context.Context) (string, error) {
+		err := Poll(ctx, l.Poll, note, func(ctx context.Context) (string, error) {
 			s, err := d.Session.Ready(ctx)
 			screen = s
 			return transient(ctx, err, "the helper in the X session has not answered")
@@ -89,6 +126,9 @@ func SessionStep(d *live.Desktop, l Limits, w Wish) Step {
 			if _, err := d.Session.SetScreen(ctx, w.Display.Width, w.Display.Height); err != nil {
 				return fmt.Errorf("set display to %dx%d: %w", w.Display.Width, w.Display.Height, err)
 			}
+		}
+		if w.Keyboard == w.Present {
+			return nil
 		}
 		layout, variant, _ := strings.Cut(w.Keyboard, ":")
 		note("the keyboard layout is not set")
@@ -103,7 +143,7 @@ func SessionStep(d *live.Desktop, l Limits, w Wish) Step {
 // blank nor changing.
 func DrawnStep(d *live.Desktop, l Limits) Step {
 	return Step{Stage: api.StageDrawn, Limit: l.Drawn, Run: func(ctx context.Context, note func(string)) error {
-		err := Poll(ctx, pollEvery, note, func(ctx context.Context) (string, error) {
+		err := Poll(ctx, l.Poll, note, func(ctx context.Context) (string, error) {
 			windows, err := d.Windows.List(ctx)
 			if err != nil {
 				return transient(ctx, err, "windows cannot be listed")
@@ -117,8 +157,21 @@ func DrawnStep(d *live.Desktop, l Limits) Step {
 		if _, err := d.Screen.Wait(ctx, live.Waiting{For: "notblank"}); err != nil {
 			return err
 		}
-		note(fmt.Sprintf("the screen has not been still for %s", stillFor))
-		_, err = d.Screen.Wait(ctx, live.Waiting{For: "still", Still: stillFor})
+		note(fmt.Sprintf("the screen has not been still for %s", l.Still))
+		_, err = d.Screen.Wait(ctx, live.Waiting{For: "still", Still: l.Still})
+		return err
+	}}
+}
+
+// NotBlankStep is DrawnStep for a clone: it was still when it was sealed. One
+// whose screen was plain then may show that.
+func NotBlankStep(d *live.Desktop, l Limits, plain bool) Step {
+	return Step{Stage: api.StageDrawn, Limit: l.Drawn, Run: func(ctx context.Context, note func(string)) error {
+		if plain {
+			return nil
+		}
+		note("the screen is blank")
+		_, err := d.Screen.Wait(ctx, live.Waiting{For: "notplain"})
 		return err
 	}}
 }

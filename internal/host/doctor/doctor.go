@@ -30,7 +30,10 @@ const (
 
 // Config says what is examined. Zero members are left out.
 type Config struct {
-	DataDir  string
+	DataDir string
+	// RuntimeDir is where sockets lie.
+	RuntimeDir string
+
 	Provider vm.Provider
 	// Images lists the stored images. Nil: not examined.
 	Images func(ctx context.Context) ([]api.Image, error)
@@ -45,7 +48,7 @@ type Config struct {
 	// Tools are the programs that an image build needs, each with what it is for.
 	// Nil: the ones of this project.
 	Tools []Tool
-	// LookPath finds a program. Nil: exec.LookPath.
+	// LookPath finds a program. Nil: in PATH and the sbin directories.
 	LookPath func(string) (string, error)
 	Now      func() time.Time // nil: time.Now
 }
@@ -71,7 +74,7 @@ func Tools() []Tool {
 // Examine runs every check. The report is OK when no check is an error.
 func Examine(ctx context.Context, cfg Config) api.Doctor {
 	if cfg.LookPath == nil {
-		cfg.LookPath = exec.LookPath
+		cfg.LookPath = lookPath
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -88,6 +91,9 @@ func Examine(ctx context.Context, cfg Config) api.Doctor {
 	}
 	if cfg.DataDir != "" {
 		checks = append(checks, dataDir(cfg.DataDir))
+	}
+	if cfg.RuntimeDir != "" {
+		checks = append(checks, runtimeDir(cfg.RuntimeDir))
 	}
 	checks = append(checks, resources(cfg.Usage)...)
 	if cfg.Images != nil {
@@ -185,6 +191,19 @@ func dataDir(dir string) api.Check {
 	return ok(name, "%s, mode %04o", dir, info.Mode().Perm())
 }
 
+// sessions is where systemd keeps what goes with the last session of a user.
+const sessions = "/run/user/"
+
+func runtimeDir(dir string) api.Check {
+	const name = "runtime-directory"
+	if strings.HasPrefix(filepath.Clean(dir)+"/", sessions) {
+		return fault(LevelWarning, name, "sockets lie in "+dir+", which is removed at the end of your last session",
+			"desktops that run on after it cannot be reached any more",
+			"loginctl enable-linger, or name a directory that stays with serve --runtime-dir")
+	}
+	return ok(name, "%s", dir)
+}
+
 // Amounts below which a check warns, in bytes.
 const (
 	gib       = 1 << 30
@@ -270,6 +289,18 @@ func clock(now time.Time) api.Check {
 			"guests get their time from here; certificates will not verify", "set the clock, e.g. with timedatectl")
 	}
 	return ok("clock", "%s", now.UTC().Format(time.RFC3339))
+}
+
+// lookPath finds a program as builds do: also where an ordinary user's PATH does not look.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	for _, dir := range []string{"/usr/sbin", "/sbin"} {
+		if err == nil {
+			break
+		}
+		path, err = exec.LookPath(filepath.Join(dir, name))
+	}
+	return path, err
 }
 
 func tool(look func(string) (string, error), t Tool) api.Check {

@@ -50,6 +50,8 @@ func TestExamine(t *testing.T) {
 			c.DataDir = filepath.Join(c.DataDir, "file")
 			_ = os.WriteFile(c.DataDir, nil, 0o600)
 		}, "data-directory", doctor.LevelError, false},
+		{"sockets that stay", func(c *doctor.Config) { c.RuntimeDir = "/run/deskfork" }, "runtime-directory", doctor.LevelOK, true},
+		{"sockets of a session", func(c *doctor.Config) { c.RuntimeDir = "/run/user/7/deskfork" }, "runtime-directory", doctor.LevelWarning, true},
 		{"little memory", func(c *doctor.Config) {
 			c.Usage = func() (admission.Usage, error) { return admission.Usage{DiskAvailable: 99 << 30}, nil }
 		}, "memory", doctor.LevelWarning, true},
@@ -86,5 +88,21 @@ func TestExamine(t *testing.T) {
 			}
 			t.Errorf("no check %s", tt.check)
 		})
+	}
+}
+
+// Builds find their tools in sbin, so doctor must not call these missing.
+func TestToolInSbin(t *testing.T) {
+	if _, err := os.Stat("/usr/sbin/mke2fs"); err != nil {
+		t.Skip("no mke2fs in /usr/sbin")
+	}
+	t.Setenv("PATH", "/usr/local/bin:/usr/games")
+	cfg := healthy(t)
+	cfg.LookPath = nil
+	cfg.Tools = []doctor.Tool{{Name: "mke2fs", Package: "e2fsprogs", For: "make the system disk"}}
+	for _, c := range doctor.Examine(t.Context(), cfg).Checks {
+		if c.Name == "tool-mke2fs" && c.Level != doctor.LevelOK {
+			t.Errorf("%+v", c)
+		}
 	}
 }

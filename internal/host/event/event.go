@@ -25,8 +25,19 @@ const (
 	TypeStopped     = "desktop.stopped"
 	TypeDeleted     = "desktop.deleted"
 	TypeAdopted     = "desktop.adopted"
+	TypeWaiting     = "desktop.waiting" // a start waits for something that takes long
+	TypeForked      = "desktop.forked"  // of the parent
+	TypePaused      = "desktop.paused"
+	TypeResumed     = "desktop.resumed" // from a pause or from suspension
+	TypeSuspended   = "desktop.suspended"
+	TypeRestored    = "desktop.restored"
+	TypeExpiring    = "desktop.expiring" // its policy is about to act
 	TypeExecStarted = "exec.started"
 	TypeExecEnded   = "exec.ended"
+
+	TypeSnapshotCreated = "snapshot.created"
+	TypeSnapshotRemoved = "snapshot.removed"
+
 	// TypeLost tells a subscriber that events between those it saw and the
 	// following ones are gone; its Seq is that of the last lost one.
 	TypeLost = "events.lost"

@@ -14,12 +14,15 @@ import (
 	"github.com/deskfork/deskfork/internal/host/event"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/blob"
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
 	"github.com/deskfork/deskfork/pkg/guest/mux"
 	"github.com/deskfork/deskfork/pkg/image"
+	"github.com/deskfork/deskfork/pkg/session"
 	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/workspace"
 )
 
 type row struct {
@@ -34,7 +37,7 @@ func table() []row {
 		{context.DeadlineExceeded, api.CodeDeadline, ""},
 		{context.Canceled, api.CodeCancelled, ""},
 		{admission.ErrNoCapacity, api.CodeNoCapacity, "delete a desktop, or ask for a smaller shape or workspace"},
-		{store.ErrTaken, api.CodeConflict, "choose another name, or delete the desktop that has it"},
+		{store.ErrTaken, api.CodeConflict, "choose another name, or delete what has it"},
 		{store.ErrKeyUsed, api.CodeConflict, "use a new Idempotency-Key for a new request"},
 		{store.ErrNotFound, api.CodeNotFound, ""},
 		{event.ErrLost, api.CodeRateLimited, "come back with Last-Event-ID"},
@@ -50,7 +53,22 @@ func table() []row {
 		{client.ErrClosed, api.CodeGuestUnavail, ""},
 		{mux.ErrUnauthorized, api.CodeGuestFailed, "the guest does not take this host's token"},
 		{mux.ErrProtocol, api.CodeGuestFailed, "rebuild the image with this version's guestd"},
+		{store.ErrMoved, api.CodeConflict, "publish under another name, or replace what is there"},
+		{blob.ErrFull, api.CodeNoSpace, "make room in the blob store; the desktop goes on meanwhile"},
+		{workspace.ErrMissing, api.CodeImageCorrupt, "put the object back from a copy of the store, or choose an older checkpoint"},
+		{workspace.ErrCorrupt, api.CodeImageCorrupt, "put the object back from a copy of the store, or choose an older checkpoint"},
+		{workspace.ErrInvalid, api.CodeInvalid, ""},
+		{workspace.ErrEmpty, api.CodePrecondition, ""},
+		{workspace.ErrCondemned, api.CodePrecondition, "it was swept away meanwhile; choose another checkpoint"},
+		{session.ErrSandboxLost, api.CodeNotFound, ""},
+		{session.ErrForeign, api.CodeConflict, "it belongs to whoever made it"},
+		{session.ErrUnsupported, api.CodeUnsupported, ""},
+		{session.ErrNotFound, api.CodeNotFound, ""},
+		// Before what was found to be wrong in it.
+		{vm.ErrCorrupt, api.CodeImageCorrupt, "remove the snapshot, and make another"},
 		{vm.ErrInvalid, api.CodeInvalid, ""},
+		{vm.ErrHostClass, api.CodePrecondition, "it was sealed on another kind of host; boot the image instead"},
+		{vm.ErrUnsound, api.CodeGuestFailed, ""},
 		{vm.ErrNoNetwork, api.CodeUnsupported, ""},
 		{vm.ErrExists, api.CodeConflict, ""},
 		{vm.ErrNotFound, api.CodeNotFound, ""},
@@ -130,6 +148,11 @@ func convert(err error) *api.Error {
 	if e, ok := errors.AsType[*vm.ExitError](err); ok {
 		out := api.Errorf(api.CodeMachineFailed, "hypervisor ended at %s: %s", e.Stage, e.Status)
 		out.Stage, out.Log = e.Stage, e.Stderr
+		return out
+	}
+	if blob.Retryable(err) {
+		out := api.Errorf(api.CodeDeadline, "%s", err)
+		out.Hint = "the blob store does not answer as it should; try again when it does, desktops go on meanwhile"
 		return out
 	}
 	for _, r := range table() {

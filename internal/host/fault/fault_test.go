@@ -6,17 +6,20 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/fault"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/blob"
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
 	"github.com/deskfork/deskfork/pkg/image"
 	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/workspace"
 )
 
 func TestFrom(t *testing.T) {
@@ -36,6 +39,8 @@ func TestFrom(t *testing.T) {
 		{vm.ErrNoSpace, api.CodeNoSpace},
 		{vm.ErrInvalid, api.CodeInvalid},
 		{vm.ErrNoNetwork, api.CodeUnsupported},
+		{fmt.Errorf("%w: %w", vm.ErrCorrupt, vm.ErrInvalid), api.CodeImageCorrupt},
+		{fmt.Errorf("%w: %w", workspace.ErrCorrupt, workspace.ErrInvalid), api.CodeImageCorrupt},
 		{&vm.ExitError{Stage: "run"}, api.CodeMachineFailed},
 		{&vm.StageError{Stage: "spawn", Err: vm.ErrNoSpace}, api.CodeNoSpace},
 		{image.ErrNotFound, api.CodeNotFound},
@@ -50,6 +55,9 @@ func TestFrom(t *testing.T) {
 		{desktop.ErrUnsupported, api.CodeUnsupported},
 		{client.ErrLinkLost, api.CodeGuestUnavail},
 		{client.ErrClosed, api.CodeGuestUnavail},
+		{&blob.Error{Op: "put", Err: syscall.ECONNREFUSED, Retry: true}, api.CodeDeadline},
+		{&blob.Error{Op: "put", Err: blob.ErrFull}, api.CodeNoSpace},
+		{&blob.Error{Op: "put", Err: errors.New("access denied")}, api.CodeInternal},
 		{fs.ErrNotExist, api.CodeNotFound},
 		{errors.New("something else"), api.CodeInternal},
 		{api.Errorf(api.CodeTooLarge, "big"), api.CodeTooLarge},

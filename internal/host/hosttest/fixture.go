@@ -5,18 +5,23 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/adapter"
 	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/host/reach"
+	"github.com/deskfork/deskfork/internal/host/usage"
+	"github.com/deskfork/deskfork/internal/host/workspaces"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/billing/billingtest"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
+	"github.com/deskfork/deskfork/pkg/session/sessiontest"
 )
 
 // Project is the project of a test's calls.
@@ -32,10 +37,11 @@ type Fixture struct {
 	Screen   *Screen // of every desktop
 	Input    *Input  // of every desktop
 	Config   host.Config
+	Sessions *sessiontest.Memory
 
 	tb   testing.TB
 	stop context.CancelFunc
-	wait sync.WaitGroup
+	wait *sync.WaitGroup
 	mu   sync.Mutex
 	free admission.Usage
 }
@@ -44,12 +50,14 @@ type Fixture struct {
 func New(tb testing.TB, change ...func(*host.Config)) *Fixture {
 	tb.Helper()
 	f := &Fixture{
-		tb: tb, Provider: NewProvider(tb), Images: &Images{}, Screen: NewScreen(), Input: &Input{},
-		free: admission.Usage{MemoryTotal: 24 * gib, MemoryAvailable: 20 * gib, DiskTotal: 200 * gib, DiskAvailable: 100 * gib},
+		tb: tb, wait: &sync.WaitGroup{}, Provider: NewProvider(tb), Images: &Images{}, Screen: NewScreen(), Input: &Input{},
+		Sessions: sessiontest.NewMemory(),
+		free:     admission.Usage{MemoryTotal: 24 * gib, MemoryAvailable: 20 * gib, DiskTotal: 200 * gib, DiskAvailable: 100 * gib},
 	}
 	f.Config = host.Config{
 		DataDir: tb.TempDir(), Version: "test", Provider: f.Provider, Images: f.Images, Open: f.open,
-		Usage: f.usage, Logger: slog.New(slog.DiscardHandler),
+		Usage: f.usage, Billing: usage.Config{Ledger: billingtest.NewMemory()}, Logger: slog.New(slog.DiscardHandler),
+		Fences: workspaces.Fences{Fences: f.Sessions.Stores().Fences, Publications: f.Sessions.Publications},
 	}
 	for _, fn := range change {
 		fn(&f.Config)
@@ -103,6 +111,28 @@ func (f *Fixture) Stop() {
 	}
 }
 
+// Crash starts a new host on what the present one has written so far, as after
+// its sudden end. The old one is left where it stands until the test ends: what
+// it does then is nobody's.
+func (f *Fixture) Crash() {
+	f.tb.Helper()
+	dir := f.tb.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(f.Config.DataDir)); err != nil {
+		f.tb.Fatal(err)
+	}
+	old, stop, wait := f.Host, f.stop, f.wait
+	f.wait = &sync.WaitGroup{}
+	f.tb.Cleanup(func() {
+		stop()
+		wait.Wait()
+		if err := old.Close(); err != nil {
+			f.tb.Errorf("close host: %v", err)
+		}
+	})
+	f.Config.DataDir = dir
+	f.Start()
+}
+
 // StopRun asks the host's Run to end and returns at once.
 func (f *Fixture) StopRun() { f.stop() }
 
@@ -110,10 +140,10 @@ func (f *Fixture) StopRun() { f.stop() }
 func (f *Fixture) WaitRun() { f.wait.Wait() }
 
 // open joins a machine in memory to the real client of guests.
-func (f *Fixture) open(cfg host.OpenConfig) (*live.Desktop, error) {
+func (f *Fixture) open(cfg reach.Config) (*live.Desktop, error) {
 	c := client.New(client.Config{
 		Dial:  func(ctx context.Context) (net.Conn, error) { return cfg.Machine.DialGuest(ctx, guest.Port) },
-		Token: guesttest.Token,
+		Token: cfg.Tokens[0], Others: cfg.Tokens[1:],
 	})
 	d := adapter.Guest(c, nil, nil)
 	d.Screen, d.Input = f.Screen, f.Input
@@ -123,7 +153,7 @@ func (f *Fixture) open(cfg host.OpenConfig) (*live.Desktop, error) {
 // Create makes a desktop and waits until it is ready.
 func (f *Fixture) Create(req api.CreateDesktop) api.Desktop {
 	f.tb.Helper()
-	if req.Image == "" {
+	if req.Image == "" && req.Snapshot == "" {
 		req.Image = "test"
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

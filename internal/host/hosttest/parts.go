@@ -13,8 +13,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/host/shelf"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 	pkgimage "github.com/deskfork/deskfork/pkg/image"
@@ -48,9 +48,9 @@ type Screen struct {
 }
 
 var (
-	_ live.Screen = (*Screen)(nil)
-	_ live.Input  = (*Input)(nil)
-	_ host.Images = (*Images)(nil)
+	_ live.Screen  = (*Screen)(nil)
+	_ live.Input   = (*Input)(nil)
+	_ shelf.Images = (*Images)(nil)
 )
 
 // NewScreen makes a drawn, still screen.
@@ -122,7 +122,7 @@ func (s *Screen) Wait(ctx context.Context, w live.Waiting) (uint64, error) {
 		s.mu.Lock()
 		seq, blank, changed := s.seq, s.blank, s.changed
 		s.mu.Unlock()
-		if w.For == "still" || (w.For == "notblank" && !blank) || (w.For == "change" && seq > after) {
+		if w.For == "still" || w.For == "plain" && blank || (w.For == "notblank" || w.For == "notplain") && !blank || (w.For == "change" && seq > after) {
 			return seq, nil
 		}
 		select {
@@ -174,27 +174,28 @@ type Images struct {
 // Digest is that of the one image.
 const Digest = "sha256:00000000000000000000000000000000000000000000000000000000000000aa"
 
-// Resolve implements host.Images.
-func (i *Images) Resolve(_ context.Context, ref string) (host.Image, error) {
+// Resolve implements shelf.Images.
+func (i *Images) Resolve(_ context.Context, ref string) (shelf.Image, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.removed || (ref != "test" && ref != "test:latest" && ref != Digest) {
-		return host.Image{}, &pkgimage.NotFoundError{Ref: ref, Known: []string{"test:latest"}}
+		return shelf.Image{}, &pkgimage.NotFoundError{Ref: ref, Known: []string{"test:latest"}}
 	}
 	me, err := user.Current()
 	if err != nil {
-		return host.Image{}, err
+		return shelf.Image{}, err
 	}
-	return host.Image{
+	return shelf.Image{
 		User:    me.Username,
 		Image:   api.Image{Digest: Digest, Name: "test", Tags: []string{"test:latest"}, OS: "linux", Virtual: 4 << 30},
 		Boot:    vm.Boot{Kernel: "/images/vmlinuz", Cmdline: "quiet"},
 		System:  vm.Disk{Base: "/images/system.img", BaseFormat: "raw"},
 		Display: api.Display{Width: 1280, Height: 800},
+		Park:    guest.Park{Argv: []string{"browser"}, Class: "Browser"},
 	}, nil
 }
 
-// List implements host.Images.
+// List implements shelf.Images.
 func (i *Images) List(ctx context.Context) ([]api.Image, error) {
 	img, err := i.Resolve(ctx, "test")
 	if err != nil {
@@ -203,7 +204,7 @@ func (i *Images) List(ctx context.Context) ([]api.Image, error) {
 	return []api.Image{img.Image}, nil
 }
 
-// Remove implements host.Images.
+// Remove implements shelf.Images.
 func (i *Images) Remove(ctx context.Context, ref string, inUse func(string) string) error {
 	if _, err := i.Resolve(ctx, ref); err != nil {
 		return err

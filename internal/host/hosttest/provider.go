@@ -4,116 +4,264 @@ package hosttest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/vm/vmtest"
 )
 
-// Provider keeps machines in memory. They outlive the host, as real ones do.
+// Provider keeps machines in memory. They outlive the host, as real ones do. A
+// clone has a guest of its own, which takes the token of the sealed one; what ran
+// in that one does not run in it.
 type Provider struct {
-	tb  testing.TB
-	dir string
+	*vmtest.Provider
+
+	tb testing.TB
 
 	mu       sync.Mutex
-	machines map[vm.Incarnation]*Machine
-	onCreate func(context.Context, vm.Spec) error
+	hooks    hooks                        // guarded by mu
+	machines map[*vmtest.Machine]*Machine // guarded by mu
+	tokens   map[vm.SnapshotID]string     // guarded by mu; of the guests that were sealed
+}
+
+type hooks struct {
+	create   func(context.Context, vm.Spec) error
+	snapshot func(context.Context, vm.SnapshotSpec) error
+	clone    func(context.Context, vm.CloneSpec) error
+	sealed   func(context.Context)
+	cloned   func(context.Context)
 	guestOf  func(vm.Spec) guesttest.Config
+	born     func(*Machine)
 }
 
 var (
-	_ vm.Provider = (*Provider)(nil)
-	_ vm.Machine  = (*Machine)(nil)
+	_ vm.Provider    = (*Provider)(nil)
+	_ vm.Snapshotter = (*Provider)(nil)
+	_ vm.Porter      = (*Provider)(nil)
 )
 
 // NewProvider makes a provider without machines.
 func NewProvider(tb testing.TB) *Provider {
 	tb.Helper()
-	return &Provider{tb: tb, dir: tb.TempDir(), machines: make(map[vm.Incarnation]*Machine)}
+	p := &Provider{tb: tb, machines: make(map[*vmtest.Machine]*Machine), tokens: make(map[vm.SnapshotID]string)}
+	dir := tb.TempDir() // of all machines
+	if err := os.WriteFile(filepath.Join(dir, "serial.log"), []byte("booting\nlogin:\n"), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	p.Provider = vmtest.New(vmtest.Config{
+		Accelerator: vm.AccelKVM, Dir: dir,
+		Create: func(ctx context.Context, s vm.Spec) error {
+			if fn := p.hook().create; fn != nil {
+				return fn(ctx, s)
+			}
+			return nil
+		},
+		Snapshot: func(ctx context.Context, m *vmtest.Machine, s vm.SnapshotSpec) error {
+			if fn := p.hook().snapshot; fn != nil {
+				if err := fn(ctx, s); err != nil {
+					return err
+				}
+			}
+			p.seal(m, s.ID)
+			return nil
+		},
+		Clone: func(ctx context.Context, s vm.CloneSpec) error {
+			if fn := p.hook().clone; fn != nil {
+				return fn(ctx, s)
+			}
+			return nil
+		},
+		Born: p.born, Destroy: p.destroyed,
+		Guest: func(ctx context.Context, m *vmtest.Machine, port int) (net.Conn, error) {
+			if port != guest.Port {
+				return nil, fmt.Errorf("dial port %d of a guest in memory: it has only guestd's", port)
+			}
+			return p.machine(m).Guest.Dial(ctx)
+		},
+	})
+	p.SetHostClass(vm.HostClass{Provider: "memory", Version: "1", Machine: "memory", CPU: "none", Accelerator: vm.AccelKVM})
+	return p
+}
+
+func (p *Provider) hook() hooks {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hooks
+}
+
+func (p *Provider) set(change func(*hooks)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(&p.hooks)
 }
 
 // OnCreate makes every Create call fn first; its error is Create's.
 func (p *Provider) OnCreate(fn func(context.Context, vm.Spec) error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.onCreate = fn
+	p.set(func(h *hooks) { h.create = fn })
+}
+
+// OnSnapshot makes every Snapshot call fn first; its error is Snapshot's.
+func (p *Provider) OnSnapshot(fn func(context.Context, vm.SnapshotSpec) error) {
+	p.set(func(h *hooks) { h.snapshot = fn })
+}
+
+// OnClone makes every Clone call fn first; its error is Clone's.
+func (p *Provider) OnClone(fn func(context.Context, vm.CloneSpec) error) {
+	p.set(func(h *hooks) { h.clone = fn })
+}
+
+// OnSealed is called when a snapshot is there and its caller does not know yet.
+func (p *Provider) OnSealed(fn func(context.Context)) { p.set(func(h *hooks) { h.sealed = fn }) }
+
+// OnCloned is called when a clone runs and its caller does not know yet.
+func (p *Provider) OnCloned(fn func(context.Context)) { p.set(func(h *hooks) { h.cloned = fn }) }
+
+// Snapshot implements vm.Snapshotter.
+func (p *Provider) Snapshot(ctx context.Context, m vm.Machine, spec vm.SnapshotSpec) (vm.Sealed, error) {
+	s, err := p.Provider.Snapshot(ctx, m, spec)
+	if fn := p.hook().sealed; err == nil && fn != nil {
+		fn(ctx)
+	}
+	return s, err
+}
+
+// Clone implements vm.Snapshotter.
+func (p *Provider) Clone(ctx context.Context, spec vm.CloneSpec) (vm.Machine, error) {
+	m, err := p.Provider.Clone(ctx, spec)
+	if fn := p.hook().cloned; err == nil && fn != nil {
+		fn(ctx)
+	}
+	return m, err
 }
 
 // GuestOf chooses the guest of a new machine.
 func (p *Provider) GuestOf(fn func(vm.Spec) guesttest.Config) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.guestOf = fn
+	p.set(func(h *hooks) { h.guestOf = fn })
 }
 
-// Create implements vm.Provider.
-func (p *Provider) Create(ctx context.Context, spec vm.Spec) (vm.Machine, error) {
-	if err := spec.Validate(); err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	hook, guestOf := p.onCreate, p.guestOf
-	p.mu.Unlock()
-	if hook != nil {
-		if err := hook(ctx, spec); err != nil {
-			return nil, err
-		}
-	}
+// OnBorn is called with every new machine before the host knows it.
+func (p *Provider) OnBorn(fn func(*Machine)) { p.set(func(h *hooks) { h.born = fn }) }
+
+// born gives a new machine its guest.
+func (p *Provider) born(fake *vmtest.Machine) error {
+	h := p.hook()
 	var cfg guesttest.Config
-	if guestOf != nil {
-		cfg = guestOf(spec)
+	if h.guestOf != nil {
+		cfg = h.guestOf(fake.Spec())
 	}
-	dir := filepath.Join(p.dir, string(spec.Incarnation))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make directory of machine: %w", err)
+	var given guest.Config
+	if err := json.Unmarshal(fake.Spec().GuestConfig, &given); len(fake.Spec().GuestConfig) > 0 && err != nil {
+		return fmt.Errorf("read guest config: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "serial.log"), []byte("booting\nlogin:\n"), 0o600); err != nil {
-		return nil, fmt.Errorf("write serial log: %w", err)
+	m := &Machine{Machine: fake, Spec: fake.Spec(), given: given.Token, first: given.Token}
+	p.mu.Lock()
+	if _, id := fake.Origin(); id != "" {
+		m.first = p.tokens[id]
 	}
-	m := &Machine{provider: p, Spec: spec, dir: dir, done: make(chan struct{}), started: time.Now()}
-	m.Guest = guesttest.Start(p.tb, cfg) //nolint:contextcheck // the guest lives as long as the test
+	p.mu.Unlock()
+	cfg.Token = m.first
+	m.Guest = guesttest.Start(p.tb, cfg)
 	if m.Guest.Desktop != nil {
 		m.Guest.Desktop.Override(DrawnWindows)
 	}
+	if h.born != nil {
+		h.born(m)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.machines[spec.Incarnation]; ok {
-		return nil, vm.ErrExists
-	}
-	p.machines[spec.Incarnation] = m
-	return m, nil
+	p.machines[fake] = m
+	return nil
 }
 
-// Recover implements vm.Provider.
-func (p *Provider) Recover(context.Context) ([]vm.Machine, error) {
+// seal remembers which token the guest takes at this instant.
+func (p *Provider) seal(fake *vmtest.Machine, id vm.SnapshotID) {
+	m := p.machine(fake)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var list []vm.Machine
-	for inc, m := range p.machines {
-		select {
-		case <-m.done:
-			delete(p.machines, inc)
-		default:
-			m.adopted = true
-			list = append(list, m)
+	p.tokens[id] = m.first
+	if len(m.Guest.Kernel.State().Entropy) > 0 { // it has had its handshake
+		p.tokens[id] = m.given
+	}
+}
+
+func (p *Provider) machine(fake *vmtest.Machine) *Machine {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.machines[fake]
+}
+
+func (p *Provider) destroyed(fake *vmtest.Machine) error {
+	m := p.machine(fake)
+	if m == nil {
+		return nil // the second time
+	}
+	if fn := m.hook(); fn != nil {
+		if err := fn(); err != nil {
+			return err
 		}
 	}
-	return list, nil
+	m.Guest.Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.machines, fake)
+	return nil
+}
+
+// Export implements vm.Porter. The token of the sealed guest, which real ones
+// have in their memory, goes before.
+func (p *Provider) Export(ctx context.Context, id vm.SnapshotID, w io.Writer) error {
+	p.mu.Lock()
+	secret := []byte(p.tokens[id])
+	p.mu.Unlock()
+	if _, err := w.Write(append([]byte{byte(len(secret))}, secret...)); err != nil {
+		return err
+	}
+	return p.Provider.Export(ctx, id, w)
+}
+
+// Import implements vm.Porter.
+func (p *Provider) Import(ctx context.Context, id vm.SnapshotID, system vm.Disk, r io.Reader) (vm.Snapshot, error) {
+	var size [1]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return vm.Snapshot{}, fmt.Errorf("import snapshot: %w: %w", vm.ErrCorrupt, err)
+	}
+	secret := make([]byte, size[0])
+	if _, err := io.ReadFull(r, secret); err != nil {
+		return vm.Snapshot{}, fmt.Errorf("import snapshot: %w: %w", vm.ErrCorrupt, err)
+	}
+	p.mu.Lock()
+	p.tokens[id] = string(secret)
+	p.mu.Unlock()
+	return p.Provider.Import(ctx, id, system, r)
+}
+
+// Recover implements vm.Provider: for each run of the host this is a new daemon.
+func (p *Provider) Recover(ctx context.Context) ([]vm.Machine, error) {
+	p.Restart()
+	p.mu.Lock()
+	for fake := range p.machines {
+		if fake.Info().State == vm.StateExited {
+			delete(p.machines, fake)
+		}
+	}
+	p.mu.Unlock()
+	return p.Provider.Recover(ctx)
 }
 
 // Capabilities implements vm.Provider.
-func (*Provider) Capabilities(context.Context) (vm.Capabilities, error) {
-	return vm.Capabilities{
-		Provider: "memory", Version: "1", Accelerator: vm.AccelKVM, AcceleratorReason: "there is nothing to emulate",
-		Limits: []vm.Probe{{Name: "probe-of-a-test", OK: true, Detail: "fine"}},
-	}, nil
+func (p *Provider) Capabilities(ctx context.Context) (vm.Capabilities, error) {
+	caps, err := p.Provider.Capabilities(ctx)
+	caps.Limits = []vm.Probe{{Name: "probe-of-a-test", OK: true, Detail: "fine"}}
+	return caps, err
 }
 
 // Machines returns the machines that exist.
@@ -127,75 +275,37 @@ func (p *Provider) Machines() []*Machine {
 	return list
 }
 
-// Machine is one machine in memory.
+// SnapshotIDs are the snapshots that the provider lists.
+func (p *Provider) SnapshotIDs() []vm.SnapshotID {
+	all, err := p.Snapshots(context.Background())
+	if err != nil {
+		p.tb.Error(err)
+	}
+	var ids []vm.SnapshotID
+	for _, s := range all {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+// Machine is one machine in memory as a test sees it.
 type Machine struct {
-	provider *Provider
-	Spec     vm.Spec
-	Guest    *guesttest.Guest
-	dir      string
-	started  time.Time
-	adopted  bool
+	*vmtest.Machine
+
+	Spec  vm.Spec
+	Guest *guesttest.Guest
+
+	given string // the token of its configuration
+	first string // the token that its guest began with
 
 	mu        sync.Mutex
-	ended     bool
-	err       error
-	done      chan struct{}
 	onDestroy func() error
-}
-
-// Info implements vm.Machine.
-func (m *Machine) Info() vm.Info {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	state := vm.StateRunning
-	if m.ended {
-		state = vm.StateExited
-	}
-	return vm.Info{
-		ID: m.Spec.ID, Incarnation: m.Spec.Incarnation, State: state, Accelerator: vm.AccelKVM,
-		Shape: m.Spec.Shape, Network: m.Spec.Network, Started: m.started, Adopted: m.adopted, Dir: m.dir,
-	}
-}
-
-// Done implements vm.Machine.
-func (m *Machine) Done() <-chan struct{} { return m.done }
-
-// Err implements vm.Machine.
-func (m *Machine) Err() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.err
 }
 
 // End ends the machine: vm.ErrGuestShutdown, or an *vm.ExitError for a crash.
 func (m *Machine) End(err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.ended {
-		return
-	}
-	m.ended, m.err = true, err
+	m.Machine.End(err)
 	m.Guest.Stop()
-	close(m.done)
-}
-
-// DialGuest implements vm.Machine.
-func (m *Machine) DialGuest(ctx context.Context, port int) (net.Conn, error) {
-	if port != guest.Port {
-		return nil, fmt.Errorf("dial port %d of a guest in memory: it has only guestd's", port)
-	}
-	return m.Guest.Dial(ctx)
-}
-
-// DialDisplay implements vm.Machine. There is none: see Screen.
-func (m *Machine) DialDisplay(context.Context) (net.Conn, error) {
-	return nil, fmt.Errorf("dial display of %s: %w", m.Spec.ID, vm.ErrNotFound)
-}
-
-// Stop implements vm.Machine.
-func (m *Machine) Stop(context.Context, time.Duration) error {
-	m.End(nil)
-	return nil
 }
 
 // OnDestroy makes Destroy call fn first; its error is Destroy's.
@@ -205,19 +315,8 @@ func (m *Machine) OnDestroy(fn func() error) {
 	m.onDestroy = fn
 }
 
-// Destroy implements vm.Machine.
-func (m *Machine) Destroy(context.Context) error {
+func (m *Machine) hook() func() error {
 	m.mu.Lock()
-	hook := m.onDestroy
-	m.mu.Unlock()
-	if hook != nil {
-		if err := hook(); err != nil {
-			return err
-		}
-	}
-	m.End(nil)
-	m.provider.mu.Lock()
-	defer m.provider.mu.Unlock()
-	delete(m.provider.machines, m.Spec.Incarnation)
-	return os.RemoveAll(m.dir)
+	defer m.mu.Unlock()
+	return m.onDestroy
 }

@@ -36,9 +36,26 @@ type Link interface {
 	Run(ctx context.Context) error
 	// Hello waits until guestd answers and says who it is.
 	Hello(ctx context.Context) (guest.Hello, error)
-	Handshake(ctx context.Context, h guest.Handshake) error
+	Handshake(ctx context.Context, h guest.Handshake) (guest.Handshaken, error)
 	// Dial opens a connection to a port as guestd sees it, loopback included.
 	Dial(ctx context.Context, port int) (net.Conn, error)
+}
+
+// Rester is an ability of Link: to know that the guest stands still.
+type Rester interface {
+	// Suspend says that the guest stands still, so that its silence is no reason
+	// to give the connection up; Resume that it runs again.
+	Suspend()
+	Resume()
+	// SetClock sets the guest's clock.
+	SetClock(ctx context.Context, now time.Time) error
+}
+
+// Freezer is an ability of Link: to hold back writes to /workspace. See
+// guest.FreezeParams.
+type Freezer interface {
+	Freeze(ctx context.Context, p guest.FreezeParams) (guest.Frozen, error)
+	Thaw(ctx context.Context, id string) (held bool, err error)
 }
 
 // Ran is the end of a program that was run.
@@ -46,6 +63,8 @@ type Ran struct {
 	Status guest.ExecStatus
 	Stdout []byte
 	Stderr []byte
+	// Truncated says that an output was longer than what is collected.
+	Truncated bool
 }
 
 // Execs runs programs in the guest.
@@ -66,6 +85,43 @@ type Execs interface {
 type Waiter interface {
 	// Wait goes on over lost connections.
 	Wait(ctx context.Context, id guest.ExecID) (guest.ExecStatus, error)
+}
+
+// Taker tells how far standard input has got; an ability of Attachment.Stdin.
+type Taker interface {
+	// Taken is the offset below which all input is certainly the guest's.
+	Taken() int64
+	// NotifyTaken has fn called when Taken may have grown, and when no more is wanted,
+	// which an empty Write then says; fn must not wait.
+	NotifyTaken(fn func())
+}
+
+// Follow tells how far standard input has got, each time that it may have grown,
+// until ctx ends or tell fails.
+func Follow(ctx context.Context, t Taker, tell func(taken int64) error) {
+	grown := make(chan struct{}, 1)
+	t.NotifyTaken(func() {
+		select {
+		case grown <- struct{}{}:
+		default: // it is told in any case
+		}
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-grown:
+		}
+		if tell(t.Taken()) != nil {
+			return
+		}
+	}
+}
+
+// Sealer starts programs whose secrets stay out of the guest's other memory; an
+// ability of Execs.
+type Sealer interface {
+	StartSealed(ctx context.Context, spec guest.ExecSpec, s guest.Secrets) (guest.ExecStatus, error)
 }
 
 // Attachment is one client's hold on an exec.
@@ -117,6 +173,9 @@ type Session interface {
 	// Screenshot takes a PNG from inside the guest.
 	Screenshot(ctx context.Context, cursor bool) (guest.Screenshot, error)
 	Launch(ctx context.Context, l guest.Launch) (int, error)
+	// Park starts a program and keeps its window off the screen until it is
+	// started again.
+	Park(ctx context.Context, p guest.Park) error
 }
 
 // Windows lists and changes windows, and holds the clipboard.
@@ -149,7 +208,7 @@ type Picture struct {
 
 // Waiting says what a caller waits for on the screen.
 type Waiting struct {
-	For   string        // change, still or notblank
+	For   string        // change, still, notblank; within the host plain and notplain, which all pixels decide
 	After uint64        // of change: frames up to this number do not count; 0: the present one
 	Still time.Duration // of still: how long nothing may change
 }

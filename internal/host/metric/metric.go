@@ -27,8 +27,8 @@ type Set struct {
 }
 
 // New makes a set. states answers how many desktops are in each state when the
-// metrics are read.
-func New(states func() map[string]int) *Set {
+// metrics are read; more is what others count.
+func New(states func() map[string]int, more ...prometheus.Collector) *Set {
 	s := &Set{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -62,8 +62,12 @@ func New(states func() map[string]int) *Set {
 	s.registry.MustRegister(s.requests, s.latency, s.inFlight, s.refused, s.stages, s.failures, s.execs, s.screenshot,
 		&stateCollector{states: states}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	s.registry.MustRegister(more...)
 	return s
 }
+
+// Register adds what others count.
+func (s *Set) Register(more prometheus.Collector) error { return s.registry.Register(more) }
 
 // Handler serves the metrics.
 func (s *Set) Handler() http.Handler {

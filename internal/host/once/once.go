@@ -8,10 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/store"
+	"github.com/deskfork/deskfork/internal/x/turns"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -39,38 +39,12 @@ type Keys struct {
 	store *store.Store
 	now   func() time.Time
 
-	mu  sync.Mutex
-	air map[string]chan struct{} // guarded by mu; closed when the flight is over
+	air turns.Turns // of calls in flight
 }
 
 // New makes keys that are kept in a store.
 func New(s *store.Store, now func() time.Time) *Keys {
-	return &Keys{store: s, now: now, air: make(map[string]chan struct{})}
-}
-
-// enter waits for its turn at a key.
-func (k *Keys) enter(ctx context.Context, key string) (leave func(), err error) {
-	for {
-		k.mu.Lock()
-		busy, taken := k.air[key]
-		if !taken {
-			over := make(chan struct{})
-			k.air[key] = over
-			k.mu.Unlock()
-			return func() {
-				k.mu.Lock()
-				defer k.mu.Unlock()
-				delete(k.air, key)
-				close(over)
-			}, nil
-		}
-		k.mu.Unlock()
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
+	return &Keys{store: s, now: now}
 }
 
 // Do answers the id of what the key has made, or makes it; make stores
@@ -79,7 +53,7 @@ func (k *Keys) Do(ctx context.Context, key *store.Key, create func() (string, er
 	if key == nil {
 		return create()
 	}
-	leave, err := k.enter(ctx, key.Project+"\n"+key.Key)
+	leave, err := k.air.Enter(ctx, key.Project+"\n"+key.Key)
 	if err != nil {
 		return "", err
 	}

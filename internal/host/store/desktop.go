@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
@@ -17,8 +18,22 @@ type Desktop struct {
 
 	// LinkToken authenticates the host to guestd.
 	LinkToken string
+	// Source is what a clone goes on from; nil once it is proven, and after a
+	// cold boot.
+	Source *Source
 	// GuestUser is whose desktop it is in the guest.
 	GuestUser string
+	// Asleep is the snapshot that a suspended desktop lies in.
+	Asleep string
+	// Rests says that the desktop was paused by its policy: the next call lets it
+	// run.
+	Rests bool
+	// Restored is the disk that its first machine shall have; not written down.
+	Restored *Restored
+	// Attached is what the disk of a desktop that is inserted goes on from; zero:
+	// nothing. It is written then alone, without the workspace: where to publish is
+	// nobody's inheritance.
+	Attached Attachment
 	// Deleted is zero while the desktop exists; then the row is a tombstone.
 	Deleted time.Time
 }
@@ -30,41 +45,77 @@ type Key struct {
 	Hash    []byte
 }
 
-const desktopColumns = `body, link_token, guest_user, deleted_ns`
+const desktopColumns = `body, link_token, source, guest_user, asleep, rests, deleted_ns`
 
-// Insert adds a desktop, and in the same transaction its idempotency key if
-// there is one. ErrTaken when the name is in use in the project.
-func (s *Store) Insert(ctx context.Context, d Desktop, key *Key) error {
-	body, err := json.Marshal(d.Desktop)
-	if err != nil {
-		return fmt.Errorf("encode desktop %s: %w", d.ID, err)
-	}
+// Insert adds desktops, and in the same transaction an idempotency key if there
+// is one. ErrTaken when a name is in use in the project; then nothing is added.
+func (s *Store) Insert(ctx context.Context, key *Key, all ...Desktop) error {
 	return s.inTx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx,
-			`INSERT INTO desktops (id, project, name, state, incarnation, link_token, guest_user, body, created_ns)
-			VALUES (?,?,?,?,?,?,?,?,?)`,
-			d.ID, d.Project, d.Name, string(d.State), d.Incarnation, d.LinkToken, d.GuestUser, body, d.Created.UnixNano())
-		if isUnique(err) {
-			return fmt.Errorf("insert desktop %s: %w", d.Name, ErrTaken)
-		}
-		if err != nil {
-			return fmt.Errorf("insert desktop %s: %w", d.ID, err)
+		ids := make([]string, 0, len(all))
+		for _, d := range all {
+			if err := insertDesktop(ctx, tx, d); err != nil {
+				return err
+			}
+			ids = append(ids, d.ID)
 		}
 		if key == nil {
 			return nil
 		}
-		return putKey(ctx, tx, *key, d.ID, d.Created)
+		return putKey(ctx, tx, *key, strings.Join(ids, ","), all[0].Created)
 	})
 }
 
-// Update replaces what the API shows of a desktop. A tombstone stays as it is.
-func (s *Store) Update(ctx context.Context, d api.Desktop) error {
-	body, err := json.Marshal(d)
+func insertDesktop(ctx context.Context, tx *sql.Tx, d Desktop) error {
+	body, source, err := encode(d)
 	if err != nil {
-		return fmt.Errorf("encode desktop %s: %w", d.ID, err)
+		return err
 	}
-	_, err = s.db.ExecContext(ctx,
-		`UPDATE desktops SET state = ?, body = ? WHERE id = ? AND deleted_ns = 0`, string(d.State), body, d.ID)
+	_, err = tx.ExecContext(ctx,
+		`INSERT INTO desktops (id, project, name, state, incarnation, link_token, source, guest_user, body, created_ns)
+		VALUES (?,?,?,?,?,?,?,?,?,?)`,
+		d.ID, d.Project, d.Name, string(d.State), d.Incarnation, d.LinkToken, source, d.GuestUser, body, d.Created.UnixNano())
+	if isUnique(err) {
+		return fmt.Errorf("insert desktop %s: %w", d.Name, ErrTaken)
+	}
+	if err != nil {
+		return fmt.Errorf("insert desktop %s: %w", d.ID, err)
+	}
+	if d.Attached.Ref == "" {
+		return nil
+	}
+	return attach(ctx, tx, Attachment{Desktop: d.ID, Ref: d.Attached.Ref, Point: d.Attached.Point})
+}
+
+func encode(d Desktop) (body []byte, source string, err error) {
+	body, err = json.Marshal(d.Desktop)
+	if err == nil && d.Source != nil {
+		var b []byte
+		b, err = json.Marshal(d.Source)
+		source = string(b)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("encode desktop %s: %w", d.ID, err)
+	}
+	return body, source, nil
+}
+
+// Update replaces all that may change of a desktop. A tombstone stays as it is.
+func (s *Store) Update(ctx context.Context, d Desktop) error { return updateDesktop(ctx, s.db, d) }
+
+// execer is a database or a transaction.
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+func updateDesktop(ctx context.Context, db execer, d Desktop) error {
+	body, source, err := encode(d)
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx,
+		`UPDATE desktops SET state = ?, incarnation = ?, link_token = ?, source = ?, asleep = ?, rests = ?, body = ?
+		WHERE id = ? AND deleted_ns = 0`,
+		string(d.State), d.Incarnation, d.LinkToken, source, d.Asleep, d.Rests, body, d.ID)
 	if err != nil {
 		return fmt.Errorf("update desktop %s: %w", d.ID, err)
 	}
@@ -75,7 +126,7 @@ func (s *Store) Update(ctx context.Context, d api.Desktop) error {
 // forgotten, its id stays known.
 func (s *Store) Bury(ctx context.Context, id string, at time.Time) error {
 	_, err := s.db.ExecContext(ctx,
-		`UPDATE desktops SET deleted_ns = ?, link_token = '' WHERE id = ? AND deleted_ns = 0`, at.UnixNano(), id)
+		`UPDATE desktops SET deleted_ns = ?, link_token = '', source = '' WHERE id = ? AND deleted_ns = 0`, at.UnixNano(), id)
 	if err != nil {
 		return fmt.Errorf("bury desktop %s: %w", id, err)
 	}
@@ -98,8 +149,23 @@ func (s *Store) Desktop(ctx context.Context, project, ref string) (Desktop, erro
 
 // Desktops lists every desktop that exists, oldest first.
 func (s *Store) Desktops(ctx context.Context) ([]Desktop, error) {
-	rows, err := s.db.QueryContext(ctx,
-		`SELECT `+desktopColumns+` FROM desktops WHERE deleted_ns = 0 ORDER BY created_ns, id`)
+	return s.desktops(ctx, `deleted_ns = 0 ORDER BY created_ns, id`)
+}
+
+// Buried lists tombstones of a project by their ids; what is none is left out.
+func (s *Store) Buried(ctx context.Context, project string, ids []string) ([]Desktop, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	args := []any{project}
+	for _, id := range ids {
+		args = append(args, id)
+	}
+	return s.desktops(ctx, `deleted_ns > 0 AND project = ? AND id IN (?`+strings.Repeat(",?", len(ids)-1)+`)`, args...)
+}
+
+func (s *Store) desktops(ctx context.Context, where string, args ...any) ([]Desktop, error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+desktopColumns+` FROM desktops WHERE `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("list desktops: %w", err)
 	}
@@ -124,9 +190,10 @@ func scanDesktop(row scanner) (Desktop, error) {
 	var (
 		d       Desktop
 		body    []byte
+		source  string
 		deleted int64
 	)
-	err := row.Scan(&body, &d.LinkToken, &d.GuestUser, &deleted)
+	err := row.Scan(&body, &d.LinkToken, &source, &d.GuestUser, &d.Asleep, &d.Rests, &deleted)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Desktop{}, ErrNotFound
 	}
@@ -135,6 +202,11 @@ func scanDesktop(row scanner) (Desktop, error) {
 	}
 	if err := json.Unmarshal(body, &d.Desktop); err != nil {
 		return Desktop{}, fmt.Errorf("decode desktop: %w", err)
+	}
+	if source != "" {
+		if err := json.Unmarshal([]byte(source), &d.Source); err != nil {
+			return Desktop{}, fmt.Errorf("decode source of desktop: %w", err)
+		}
 	}
 	if deleted > 0 {
 		d.Deleted = time.Unix(0, deleted).UTC()

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
-	"os"
 
 	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/deskfork/deskfork/internal/x/sqlitefile"
 )
 
 //go:embed migrations/*.sql
@@ -32,22 +32,10 @@ type Store struct {
 
 // Open opens or makes the database file (mode 0600) and brings it up to date.
 func Open(ctx context.Context, path string) (*Store, error) {
-	// SQLite makes its journal files with the mode of the main file, so that
-	// mode is set before the first page is written.
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	db, err := sqlitefile.Open(path, sqlitefile.Normal)
 	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
+		return nil, err
 	}
-	if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
-		return nil, fmt.Errorf("protect database: %w", err)
-	}
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
-		"?_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)&_txlock=immediate"
-	db, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	db.SetMaxOpenConns(1)
 	if err := migrate(ctx, db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

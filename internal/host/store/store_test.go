@@ -40,14 +40,14 @@ func TestDesktops(t *testing.T) {
 	s := open(t, path)
 	ctx := t.Context()
 	d := desk("d1", "one")
-	if err := s.Insert(ctx, d, nil); err != nil {
+	if err := s.Insert(ctx, nil, d); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Insert(ctx, desk("d2", "one"), nil); !errors.Is(err, store.ErrTaken) {
+	if err := s.Insert(ctx, nil, desk("d2", "one")); !errors.Is(err, store.ErrTaken) {
 		t.Errorf("a taken name answers %v", err)
 	}
 	d.State = api.StateStopped
-	if err := s.Update(ctx, d.Desktop); err != nil {
+	if err := s.Update(ctx, d); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -65,7 +65,7 @@ func TestDesktops(t *testing.T) {
 	if err := s.Bury(ctx, "d1", at); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Update(ctx, api.Desktop{ID: "d1", State: api.StateReady}); err != nil {
+	if err := s.Update(ctx, store.Desktop{Desktop: api.Desktop{ID: "d1", State: api.StateReady, Incarnation: "id1"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, ref := range []string{"d1", "one"} {
@@ -74,7 +74,7 @@ func TestDesktops(t *testing.T) {
 			t.Errorf("tombstone by %s is %+v, %v", ref, got, err)
 		}
 	}
-	if err := s.Insert(ctx, desk("d3", "one"), nil); err != nil {
+	if err := s.Insert(ctx, nil, desk("d3", "one")); err != nil {
 		t.Errorf("the name is not free: %v", err)
 	}
 	if got, err := s.Desktop(ctx, "p", "one"); err != nil || got.ID != "d3" {
@@ -113,7 +113,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("an old key cannot be used again: %v", err)
 	}
 	// A desktop whose key is taken is not made at all.
-	if err := s.Insert(ctx, desk("d1", "one"), &store.Key{Project: "p", Key: "k", Hash: []byte{9}}); err == nil {
+	if err := s.Insert(ctx, &store.Key{Project: "p", Key: "k", Hash: []byte{9}}, desk("d1", "one")); err == nil {
 		t.Error("a key was used twice")
 	}
 	if _, err := s.Desktop(ctx, "p", "d1"); !errors.Is(err, store.ErrNotFound) {
@@ -124,13 +124,13 @@ func TestKeys(t *testing.T) {
 func TestManyWriters(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "db"))
 	d := desk("d1", "one")
-	if err := s.Insert(t.Context(), d, nil); err != nil {
+	if err := s.Insert(t.Context(), nil, d); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			if err := s.Update(context.Background(), d.Desktop); err != nil {
+			if err := s.Update(context.Background(), d); err != nil {
 				t.Error(err)
 			}
 		})

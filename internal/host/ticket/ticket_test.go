@@ -34,16 +34,68 @@ func TestBook(t *testing.T) {
 		if _, err := b.Check(standard); !errors.Is(err, ticket.ErrUnknown) {
 			t.Errorf("a revoked ticket answers %v", err)
 		}
-		var last error
-		for range 10_001 {
-			_, last = b.Issue(ticket.Grant{}, time.Hour)
+	})
+}
+
+// TestLimit: a project that has all its tickets leaves others theirs, and gets
+// room again as they expire.
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := ticket.New(time.Now)
+		n := 0
+		for {
+			if _, err := b.Issue(ticket.Grant{Project: "greedy"}, time.Hour); err != nil {
+				if !errors.Is(err, ticket.ErrTooMany) || n != 1000 {
+					t.Errorf("after %d tickets: %v", n, err)
+				}
+				break
+			}
+			n++
 		}
-		if !errors.Is(last, ticket.ErrTooMany) {
-			t.Errorf("too many tickets answer %v", last)
+		if _, err := b.Issue(ticket.Grant{Project: "modest"}, time.Hour); err != nil {
+			t.Errorf("another project: %v", err)
 		}
 		<-time.After(time.Hour)
-		if _, err := b.Issue(ticket.Grant{}, time.Hour); err != nil {
+		if _, err := b.Issue(ticket.Grant{Project: "greedy"}, time.Hour); err != nil {
 			t.Errorf("expired ones still count: %v", err)
 		}
 	})
+}
+
+// TestBind: what was begun under a ticket ends with it, however it ends, and
+// nothing else does.
+func TestBind(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(*ticket.Book)
+		over bool
+	}{
+		{"expiry", func(*ticket.Book) { <-time.After(time.Hour) }, true},
+		{"its desktop goes", func(b *ticket.Book) { b.Revoke("d1") }, true},
+		{"its token is revoked", func(b *ticket.Book) { b.RevokeToken("t1") }, true},
+		{"another desktop goes", func(b *ticket.Book) { b.Revoke("d2") }, false},
+		{"another token is revoked", func(b *ticket.Book) { b.RevokeToken("t2") }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := ticket.New(time.Now)
+				secret, err := b.Issue(ticket.Grant{Desktop: "d1", Token: "t1"}, time.Hour)
+				if err != nil {
+					t.Fatal(err)
+				}
+				g, err := b.Check(secret)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := g.Bind(t.Context())
+				defer cancel()
+				tc.end(b)
+				synctest.Wait()
+				_, err = b.Check(secret)
+				if (ctx.Err() != nil) != tc.over || errors.Is(err, ticket.ErrUnknown) != tc.over {
+					t.Errorf("context %v, ticket %v", ctx.Err(), err)
+				}
+			})
+		})
+	}
 }

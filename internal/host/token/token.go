@@ -15,6 +15,12 @@ const (
 	ScopeRead  = "read"  // look: list, screenshots, files, events
 	ScopeWrite = "write" // change: create, delete, exec, input; includes read
 	ScopeAdmin = "admin" // everything, tokens included
+	// ScopeBilling pulls and acks the use of all projects, sees what it costs, and
+	// nothing else.
+	ScopeBilling = "billing"
+	// ScopeCost is no scope of a token: whoever has any of them may see what use
+	// costs, ScopeBilling that of everybody, others that of their project.
+	ScopeCost = "cost"
 )
 
 // secretBytes is the entropy of a token: 160 bits.
@@ -59,10 +65,13 @@ func (p Principal) Can(scope string) bool {
 	if slices.Contains(p.Scopes, ScopeAdmin) || slices.Contains(p.Scopes, scope) {
 		return true
 	}
+	if scope == ScopeCost {
+		return p.Can(ScopeRead) || p.Can(ScopeBilling)
+	}
 	return scope == ScopeRead && slices.Contains(p.Scopes, ScopeWrite)
 }
 
 // Valid says whether a scope exists.
 func Valid(scope string) bool {
-	return scope == ScopeRead || scope == ScopeWrite || scope == ScopeAdmin
+	return scope == ScopeRead || scope == ScopeWrite || scope == ScopeAdmin || scope == ScopeBilling
 }

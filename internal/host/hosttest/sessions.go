@@ -1,0 +1,54 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/deskfork/deskfork/internal/host/sessions"
+	"github.com/deskfork/deskfork/internal/host/sessions/provision"
+)
+
+// Work starts the desk of sessions on the present host until stop is called, which
+// waits for its end, or the test ends. Guests' programs are real: dir has their
+// workspace and outputs, which on real desktops are disks. What installs packages is
+// looked for in dir's folder bin first.
+func (f *Fixture) Work(dir string) (d *sessions.Desk, stop func()) {
+	f.tb.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, "workspace"), 0o700); err != nil {
+		f.tb.Fatal(err)
+	}
+	me, err := user.Current()
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+	d, err = sessions.New(sessions.Config{
+		Host: f.Host, Stores: f.Sessions.Stores(), DataDir: f.Config.DataDir, Suspends: true, Reconcile: 20 * time.Millisecond,
+		EndLeases: func(context.Context) error { f.Sessions.EndLeases(); return nil },
+		Workspace: filepath.Join(dir, "workspace"), Outputs: filepath.Join(dir, "outputs"),
+		System: provision.System{
+			User: me.Username, Dir: filepath.Join(dir, "system"), Env: map[string]string{"PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"},
+		},
+	})
+	if err != nil {
+		f.tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := d.Run(ctx); !errors.Is(err, context.Canceled) {
+			f.tb.Errorf("sessions: %v", err)
+		}
+	})
+	<-d.Ready()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		running.Wait()
+	})
+	f.tb.Cleanup(stop)
+	return d, stop
+}

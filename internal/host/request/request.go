@@ -1,0 +1,127 @@
+// Package request finds the faults of requests that their schema cannot say.
+package request
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/deskfork/deskfork/internal/host/xkb"
+	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/session/packages"
+)
+
+// Bounds of what a desktop carries along.
+const (
+	maxLabels   = 64
+	maxLabelKey = 63
+	maxLabel    = 255
+	maxEnv      = 256
+	maxEnvBytes = 64 << 10
+	maxChildren = 200 // of one fork
+)
+
+// Create reports every fault of a request for a desktop.
+func Create(req api.CreateDesktop) error {
+	var faults []api.FieldError
+	add := func(location, format string, args ...any) {
+		faults = append(faults, api.FieldError{Location: location, Message: fmt.Sprintf(format, args...)})
+	}
+	if (req.Image == "") == (req.Snapshot == "") {
+		add("body.image", "want either an image or a snapshot")
+	}
+	if req.Snapshot != "" && req.Cold {
+		add("body.cold", "a snapshot is cloned, not booted")
+	}
+	if req.Snapshot != "" && req.Workspace != "" {
+		add("body.workspace", "a snapshot has a workspace already")
+	}
+	if err := xkb.Check(req.Keyboard); err != nil {
+		add("body.keyboard", "%v", err)
+	}
+	validateLabels(req.Labels, add)
+	validateEnv(req.Env, add)
+	return invalid(faults)
+}
+
+// Fork reports every fault of a request for a fork.
+func Fork(req api.Fork) error {
+	var faults []api.FieldError
+	add := func(location, format string, args ...any) {
+		faults = append(faults, api.FieldError{Location: location, Message: fmt.Sprintf(format, args...)})
+	}
+	if req.Count < 0 || req.Count > maxChildren {
+		add("body.count", "%d children: want 1 to %d", req.Count, maxChildren)
+	}
+	validateLabels(req.Labels, add)
+	validateEnv(req.Env, add)
+	return invalid(faults)
+}
+
+// Run reports every fault of a request for a run.
+func Run(req api.StartRun) error {
+	var faults []api.FieldError
+	add := func(location, format string, args ...any) {
+		faults = append(faults, api.FieldError{Location: location, Message: fmt.Sprintf(format, args...)})
+	}
+	if len(req.Argv) == 0 || req.Argv[0] == "" {
+		add("body.argv", "want a command")
+	}
+	if req.Dir != "" && !strings.HasPrefix(req.Dir, "/") {
+		add("body.dir", "want an absolute path")
+	}
+	if req.RuntimeCheckpoint != "" && req.Keep != "" && req.Keep != api.KeepCheckpoint {
+		add("body.runtime_checkpoint", "it goes with keep checkpoint alone: a suspended machine is kept whole already, and where nothing is kept there is none")
+	}
+	if req.Packages != nil {
+		for _, e := range packages.List(*req.Packages).Faults() {
+			add("body.packages."+string(e.Manager), "%v", e)
+		}
+	}
+	validateEnv(req.Env, add)
+	return invalid(faults)
+}
+
+func invalid(faults []api.FieldError) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	e := api.Errorf(api.CodeInvalid, "validation failed")
+	e.Errors = faults
+	return e
+}
+
+func validateLabels(labels map[string]string, add func(location, format string, args ...any)) {
+	if len(labels) > maxLabels {
+		add("body.labels", "%d labels: at most %d", len(labels), maxLabels)
+	}
+	for k, v := range labels {
+		if !labelKeyRE.MatchString(k) {
+			add("body.labels."+k, "a label's key is 1 to %d of [A-Za-z0-9._/-]", maxLabelKey)
+		}
+		if len(v) > maxLabel || strings.ContainsAny(v, "\x00\n") {
+			add("body.labels."+k, "a label's value is one line of at most %d bytes", maxLabel)
+		}
+	}
+}
+
+func validateEnv(env map[string]string, add func(location, format string, args ...any)) {
+	size := 0
+	for k, v := range env {
+		size += len(k) + len(v)
+		if !envNameRE.MatchString(k) {
+			add("body.env."+k, "a variable's name is [A-Za-z_][A-Za-z0-9_]*")
+		}
+		if strings.Contains(v, "\x00") {
+			add("body.env."+k, "a variable's value has no NUL byte")
+		}
+	}
+	if len(env) > maxEnv || size > maxEnvBytes {
+		add("body.env", "%d variables of %d bytes: at most %d of %d bytes", len(env), size, maxEnv, maxEnvBytes)
+	}
+}
+
+var (
+	labelKeyRE = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,63}$`)
+	envNameRE  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+)
