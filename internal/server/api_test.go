@@ -66,6 +66,8 @@ func TestProblems(t *testing.T) {
 		{"unknown desktop", "GET", "/v1/desktops/nope", "", nil, 404, api.CodeNotFound, ""},
 		{"no JSON", "POST", "/v1/desktops", "{", nil, 422, api.CodeInvalid, ""},
 		{"missing member", "POST", "/v1/desktops", "{}", nil, 422, api.CodeInvalid, "body"},
+		{"image and snapshot", "POST", "/v1/desktops", `{"image":"test","snapshot":"x"}`, nil, 422, api.CodeInvalid, "body"},
+		{"unknown state", "GET", "/v1/desktops?state=asleep", "", nil, 422, api.CodeInvalid, "query.state"},
 		{"bad member", "POST", "/v1/desktops", `{"image":"test","shape":"giant"}`, nil, 422, api.CodeInvalid, "body.shape"},
 		{"unknown member", "POST", "/v1/desktops", `{"image":"test","colour":1}`, nil, 422, api.CodeInvalid, "body.colour"},
 		{"bad display", "POST", "/v1/desktops", `{"image":"test","display":{"width":1,"height":800}}`, nil, 422, api.CodeInvalid, "body.display.width"},

@@ -7,6 +7,7 @@ import (
 	"github.com/deskfork/deskfork/internal/server/gate"
 	"github.com/deskfork/deskfork/internal/server/param"
 	"github.com/deskfork/deskfork/internal/server/relay"
+	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/stream"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
@@ -22,11 +23,11 @@ func (s *Server) attachExec(w http.ResponseWriter, r *http.Request) error {
 	if err := q.Err(); err != nil {
 		return err
 	}
-	l, err := s.host.Guest(r.Context(), project(r.Context()), r.PathValue("desktop"))
+	l, err := s.host.Guest(r.Context(), route.Project(r.Context()), r.PathValue("desktop"))
 	if err != nil {
 		return err
 	}
-	if err := wantsSocket(r); err != nil {
+	if err := stream.Wanted(r); err != nil {
 		return err
 	}
 	a, err := l.Execs.Attach(r.Context(), p)

@@ -6,13 +6,15 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/deskfork/deskfork/internal/server/files"
+	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
 // InPath names a path in a guest.
 type InPath struct {
-	InDesktop
+	route.InDesktop
 
 	Path string `query:"path" required:"true" minLength:"1" doc:"Absolute, or relative to the user's home"`
 	User string `query:"user" doc:"Who acts; default agent"`
@@ -33,47 +35,47 @@ type removeIn struct {
 }
 
 type mkdirIn struct {
-	InDesktop
+	route.InDesktop
 
 	Body api.Mkdir
 }
 
 type renameIn struct {
-	InDesktop
+	route.InDesktop
 
 	Body api.Rename
 }
 
 type chmodIn struct {
-	InDesktop
+	route.InDesktop
 
 	Body api.Chmod
 }
 
 func (s *Server) registerChanges() {
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "stat", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/stat", Tags: []string{"files"}, Summary: "Describe a file",
-	}, read, func(ctx context.Context, in *InPath) (*reply[api.FileInfo], error) {
-		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
+	}, route.Read, func(ctx context.Context, in *InPath) (*route.Reply[api.FileInfo], error) {
+		l, err := s.host.Guest(ctx, route.Project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
 		}
 		info, err := l.Files.Stat(ctx, in.params())
-		return &reply[api.FileInfo]{Body: fileInfo(info)}, err
+		return &route.Reply[api.FileInfo]{Body: files.Info(info)}, err
 	})
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "list-files", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/list", Tags: []string{"files"}, Summary: "List a directory",
-	}, read, func(ctx context.Context, in *listFilesIn) (*reply[api.FileList], error) {
-		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
+	}, route.Read, func(ctx context.Context, in *listFilesIn) (*route.Reply[api.FileList], error) {
+		l, err := s.host.Guest(ctx, route.Project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
 		}
 		list, err := l.Files.List(ctx, guest.ListParams{PathParams: in.params(), Recursive: in.Recursive})
 		out := api.FileList{Entries: make([]api.FileInfo, 0, len(list))}
 		for _, f := range list {
-			out.Entries = append(out.Entries, fileInfo(f))
+			out.Entries = append(out.Entries, files.Info(f))
 		}
-		return &reply[api.FileList]{Body: out}, err
+		return &route.Reply[api.FileList]{Body: out}, err
 	})
 	change := func(id, method, tail, summary string) huma.Operation {
 		return huma.Operation{
@@ -81,37 +83,30 @@ func (s *Server) registerChanges() {
 			Summary: summary, DefaultStatus: http.StatusNoContent,
 		}
 	}
-	call(s, change("remove-file", http.MethodDelete, "/files", "Remove a file or directory"), write.long(),
-		func(ctx context.Context, in *removeIn) (*none, error) {
+	route.Call(s.routes, change("remove-file", http.MethodDelete, "/files", "Remove a file or directory"), route.Write.Long(),
+		func(ctx context.Context, in *removeIn) (*route.None, error) {
 			return nil, s.change(ctx, in.Desktop, guest.RemoveParams{PathParams: in.params(), Recursive: in.Recursive})
 		})
-	call(s, change("mkdir", http.MethodPost, "/mkdir", "Make a directory"), write,
-		func(ctx context.Context, in *mkdirIn) (*none, error) {
+	route.Call(s.routes, change("mkdir", http.MethodPost, "/mkdir", "Make a directory"), route.Write,
+		func(ctx context.Context, in *mkdirIn) (*route.None, error) {
 			return nil, s.change(ctx, in.Desktop, guest.MkdirParams{
 				PathParams: guest.PathParams{Path: in.Body.Path}, Mode: in.Body.Mode, Parents: in.Body.Parents,
 			})
 		})
-	call(s, change("rename", http.MethodPost, "/rename", "Move a file within the guest"), write,
-		func(ctx context.Context, in *renameIn) (*none, error) {
+	route.Call(s.routes, change("rename", http.MethodPost, "/rename", "Move a file within the guest"), route.Write,
+		func(ctx context.Context, in *renameIn) (*route.None, error) {
 			return nil, s.change(ctx, in.Desktop, guest.RenameParams{PathParams: guest.PathParams{Path: in.Body.From}, To: in.Body.To})
 		})
-	call(s, change("chmod", http.MethodPost, "/chmod", "Set permission bits"), write,
-		func(ctx context.Context, in *chmodIn) (*none, error) {
+	route.Call(s.routes, change("chmod", http.MethodPost, "/chmod", "Set permission bits"), route.Write,
+		func(ctx context.Context, in *chmodIn) (*route.None, error) {
 			return nil, s.change(ctx, in.Desktop, guest.ChmodParams{PathParams: guest.PathParams{Path: in.Body.Path}, Mode: in.Body.Mode})
 		})
 }
 
 func (s *Server) change(ctx context.Context, ref string, change any) error {
-	l, err := s.host.Guest(ctx, project(ctx), ref)
+	l, err := s.host.Guest(ctx, route.Project(ctx), ref)
 	if err != nil {
 		return err
 	}
 	return l.Files.Change(ctx, change)
-}
-
-func fileInfo(f guest.FileInfo) api.FileInfo {
-	return api.FileInfo{
-		Name: f.Name, Path: f.Path, Type: api.FileType(f.Type), Size: f.Size, Mode: f.Mode, MTime: f.MTime,
-		User: f.User, Group: f.Group, Target: f.Target,
-	}
 }

@@ -13,13 +13,20 @@ import (
 
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/doctor"
+	"github.com/deskfork/deskfork/internal/host/sessions"
 	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/internal/server/sandboxes"
 )
 
 // Config is what the server is made of.
 type Config struct {
 	// Host is the use cases. Required.
 	Host *host.Host
+	// Sessions runs commands in workspaces. Nil: there are no routes for that.
+	Sessions *sessions.Desk
+	// Sandboxes leases machines to drivers of managed runtimes. Nil: their routes are
+	// not served.
+	Sandboxes sandboxes.Desk
 	// Address is where the server listens, host:port. Its host is a name that the
 	// server answers to; an unspecified one lets it answer to every IP address.
 	Address string

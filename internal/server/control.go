@@ -7,14 +7,20 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
+// maxInput bounds a batch of input, in bytes: text is most of it.
+const maxInput = 4 << 20
+
 // InLease says under which control lease a call is made.
 type InLease struct {
-	InDesktop
+	route.InDesktop
 
 	Holder string `header:"Deskfork-Holder" maxLength:"128" doc:"Who sends; default: the token"`
 	Epoch  uint64 `header:"Deskfork-Epoch" doc:"Of the control lease; 0: the present one"`
@@ -40,27 +46,27 @@ type launchIn struct {
 }
 
 func (s *Server) registerControl() {
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "input", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/input", Tags: []string{"screen"},
 		Summary:     "Play input actions in order",
 		Description: "Ends at the first action that fails; the reply then carries its error. A problem says that nothing was tried.",
-	}, write.long().size(maxInput), s.input)
-	call(s, huma.Operation{
+	}, route.Write.Long().Size(maxInput), s.input)
+	route.Call(s.routes, huma.Operation{
 		OperationID: "pointer", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/pointer", Tags: []string{"screen"},
 		Summary: "Where the pointer is",
-	}, read, func(ctx context.Context, in *InDesktop) (*reply[api.Point], error) {
-		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
+	}, route.Read, func(ctx context.Context, in *route.InDesktop) (*route.Reply[api.Point], error) {
+		l, err := s.host.Guest(ctx, route.Project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
 		}
 		p, err := l.Session.Pointer(ctx)
-		return &reply[api.Point]{Body: api.Point{X: p.X, Y: p.Y}}, err
+		return &route.Reply[api.Point]{Body: api.Point{X: p.X, Y: p.Y}}, err
 	})
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "list-windows", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/windows", Tags: []string{"windows"},
 		Summary: "List top-level windows, bottom of the stack first",
-	}, read, func(ctx context.Context, in *InDesktop) (*reply[api.WindowList], error) {
-		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
+	}, route.Read, func(ctx context.Context, in *route.InDesktop) (*route.Reply[api.WindowList], error) {
+		l, err := s.host.Guest(ctx, route.Project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
 		}
@@ -69,12 +75,12 @@ func (s *Server) registerControl() {
 		for _, w := range list {
 			out.Windows = append(out.Windows, api.Window(w))
 		}
-		return &reply[api.WindowList]{Body: out}, err
+		return &route.Reply[api.WindowList]{Body: out}, err
 	})
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "change-window", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/windows/{window}", Tags: []string{"windows"},
 		Summary: "Focus, move, resize, close, maximize, minimize or restore a window", DefaultStatus: http.StatusNoContent,
-	}, write, func(ctx context.Context, in *windowIn) (*none, error) {
+	}, route.Write, func(ctx context.Context, in *windowIn) (*route.None, error) {
 		l, err := s.control(ctx, in.InLease)
 		if err != nil {
 			return nil, err
@@ -84,13 +90,13 @@ func (s *Server) registerControl() {
 			ID: in.Window, Op: op.Op, X: op.X, Y: op.Y, Width: op.Width, Height: op.Height,
 		})
 	})
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "launch", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/launch", Tags: []string{"windows"},
 		Summary: "Start a program, or open a URL, in the desktop's session",
-	}, write, s.launch)
+	}, route.Write, s.launch)
 }
 
-func (s *Server) input(ctx context.Context, in *inputIn) (*reply[api.InputReply], error) {
+func (s *Server) input(ctx context.Context, in *inputIn) (*route.Reply[api.InputReply], error) {
 	lease := in.InLease
 	lease.Holder = cmp.Or(in.Body.Holder, lease.Holder)
 	if in.Body.Epoch != 0 {
@@ -104,10 +110,10 @@ func (s *Server) input(ctx context.Context, in *inputIn) (*reply[api.InputReply]
 	if err == nil && out.Results == nil {
 		out.Results = []api.ActionResult{}
 	}
-	return &reply[api.InputReply]{Body: out}, err
+	return &route.Reply[api.InputReply]{Body: out}, err
 }
 
-func (s *Server) launch(ctx context.Context, in *launchIn) (*reply[api.Launched], error) {
+func (s *Server) launch(ctx context.Context, in *launchIn) (*route.Reply[api.Launched], error) {
 	if (len(in.Body.Argv) > 0) == (in.Body.URL != "") {
 		return nil, api.Errorf(api.CodeInvalid, "want either argv or url")
 	}
@@ -116,9 +122,17 @@ func (s *Server) launch(ctx context.Context, in *launchIn) (*reply[api.Launched]
 		return nil, err
 	}
 	pid, err := l.Session.Launch(ctx, guest.Launch{Argv: in.Body.Argv, URL: in.Body.URL, Dir: in.Body.Dir, Env: in.Body.Env})
-	return &reply[api.Launched]{Body: api.Launched{PID: pid}}, err
+	return &route.Reply[api.Launched]{Body: api.Launched{PID: pid}}, err
 }
 
 func (s *Server) control(ctx context.Context, in InLease) (*live.Desktop, error) {
-	return s.host.Control(ctx, project(ctx), in.Desktop, holder(ctx, in.Holder, in.Epoch))
+	return s.host.Control(ctx, route.Project(ctx), in.Desktop, holder(ctx, in.Holder, in.Epoch))
+}
+
+// holder is under which lease a request is made.
+func holder(ctx context.Context, name string, epoch uint64) host.Holder {
+	if name == "" {
+		name = gate.Of(ctx).Principal.TokenID
+	}
+	return host.Holder{Name: name, Epoch: epoch}
 }

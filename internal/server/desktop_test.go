@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,52 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestArchiveSaysWhatItCouldNotRead: an archive that breaks off half way tells why
+// to who asks for it, and is cut off for everybody else.
+func TestArchiveSaysWhatItCouldNotRead(t *testing.T) {
+	d := newDoor(t)
+	d.Create(api.CreateDesktop{Name: "one"})
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // nobody has to get there
+		t.Fatal(err)
+	}
+	for i := range 8 {
+		if err := os.WriteFile(filepath.Join(dir, "f"+strconv.Itoa(i)), make([]byte, 64<<10), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := f.Readdirnames(-1) // the order in which they are read
+	if err := errors.Join(err, f.Close(), os.Chmod(filepath.Join(dir, names[7]), 0)); err != nil {
+		t.Fatal(err)
+	}
+	at := "/v1/desktops/one/archive?path=" + url.QueryEscape(dir)
+	if os.Geteuid() == 0 { // who may read all
+		at += "&user=nobody"
+	}
+	for _, ask := range []bool{true, false} {
+		header := []string{"TE", "trailers"}
+		if !ask {
+			header = nil
+		}
+		resp := d.do(t, "GET", at, "", header...)
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("status %d", resp.StatusCode)
+		}
+		n, err := io.Copy(io.Discard, resp.Body)
+		said := resp.Trailer.Get(api.HeaderProblem)
+		switch {
+		case !ask && (err == nil || said != ""):
+			t.Errorf("%d bytes came, then %v, and %q", n, err, said)
+		case ask && (err != nil || !strings.Contains(said, `"code":"permission"`) || !strings.Contains(said, names[7])):
+			t.Errorf("%d bytes came, then %v, and %q", n, err, said)
+		}
+	}
+}
+
 func TestWatch(t *testing.T) {
 	hosttest.NoLeaks(t)
 	d := newDoor(t)
@@ -161,7 +208,7 @@ func TestWatch(t *testing.T) {
 func TestEvents(t *testing.T) {
 	hosttest.NoLeaks(t)
 	d := newDoor(t, func(c *server.Config) { c.Limits.Heartbeat = 20 * time.Millisecond })
-	one := d.Create(api.CreateDesktop{Name: "one"})
+	one := d.Create(api.CreateDesktop{Name: "one", Cold: true})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	var types []string

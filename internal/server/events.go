@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/internal/server/gate"
 	"github.com/deskfork/deskfork/internal/server/param"
+	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/internal/server/stream"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -30,22 +29,22 @@ func (s *Server) registerEvents() {
 		Parameters: []*huma.Param{spec.Query("desktop", "string", "Id or name"), after, spec.Header("Last-Event-ID", "Number of the last event seen")},
 		Responses:  spec.Answers(http.StatusOK, "Events", "text/event-stream"),
 	}
-	s.stream(op, read.long(), func(w http.ResponseWriter, r *http.Request) error {
+	s.routes.Stream(op, route.Read.Long(), func(w http.ResponseWriter, r *http.Request) error {
 		return s.sendEvents(w, r, r.URL.Query().Get("desktop"))
 	})
 	op.OperationID, op.Path, op.Summary = "desktop-events", "/v1/desktops/{desktop}/events", "What happens to one desktop (server-sent events of Event)"
 	op.Parameters = append(spec.Path("desktop"), after)
 	op.Responses = spec.Answers(http.StatusOK, "Events", "text/event-stream")
-	s.stream(op, read.long(), func(w http.ResponseWriter, r *http.Request) error {
+	s.routes.Stream(op, route.Read.Long(), func(w http.ResponseWriter, r *http.Request) error {
 		return s.sendEvents(w, r, r.PathValue("desktop"))
 	})
-	s.stream(huma.Operation{
+	s.routes.Stream(huma.Operation{
 		OperationID: "logs", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/logs", Tags: []string{"events"},
 		Summary: "Read a log of the machine",
 		Parameters: append(spec.Path("desktop"), spec.Query("source", "string", "serial (default) or qemu"),
 			spec.Query("tail", "integer", "Lines from the end; default 200, negative: all"), spec.Query("follow", "boolean", "Go on until the machine ends")),
 		Responses: spec.Answers(http.StatusOK, "The log", "text/plain"),
-	}, read.long(), s.logs)
+	}, route.Read.Long(), s.logs)
 }
 
 func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, ref string) error {
@@ -81,7 +80,7 @@ func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, ref string) 
 		from = int64(s.host.Events().Last())
 	}
 	sub := s.host.Events().Subscribe(filter, uint64(from))
-	return s.events(w, r, func(ctx context.Context, out *stream.Events) error {
+	return route.Events(w, r, s.limits.Heartbeat, func(ctx context.Context, out *stream.Events) error {
 		for {
 			e, err := sub.Next(ctx)
 			if err != nil {
@@ -92,27 +91,6 @@ func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, ref string) 
 			}
 		}
 	})
-}
-
-// events sends server-sent events with signs of life until send ends. An error
-// after the beginning is an event of its own, and the end.
-func (s *Server) events(w http.ResponseWriter, r *http.Request, send func(context.Context, *stream.Events) error) error {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	out := stream.NewEvents(w)
-	if err := out.Begin(); err != nil {
-		return err
-	}
-	stop := out.Beat(ctx, s.limits.Heartbeat, cancel)
-	err := send(ctx, out)
-	stop()
-	if err == nil || errors.Is(err, context.Canceled) {
-		return nil
-	}
-	e := fault.From(err)
-	gate.Note(r, e)
-	_ = out.Send(0, "error", e) // a client that is gone reads nothing
-	return nil
 }
 
 func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
@@ -129,13 +107,7 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 		return http.StatusOK
 	})
 	req.Flush = out.Begin // an empty log answers at once
-	return s.host.Logs(r.Context(), project(r.Context()), r.PathValue("desktop"), req, out)
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) error {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	return json.NewEncoder(w).Encode(v)
+	return s.host.Logs(r.Context(), route.Project(r.Context()), r.PathValue("desktop"), req, out)
 }
 
 // uploadFault names the stage of an upload that failed.

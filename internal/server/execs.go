@@ -6,14 +6,18 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/host/program"
+	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
+// maxExec bounds a program with its input, in bytes.
+const maxExec = 8 << 20
+
 type execIn struct {
-	InDesktop
+	route.InDesktop
 
 	Key  string `header:"Idempotency-Key" doc:"Makes the call repeatable: the program starts once"`
 	Body api.Exec
@@ -21,7 +25,7 @@ type execIn struct {
 
 // InExec names a program of a desktop.
 type InExec struct {
-	InDesktop
+	route.InDesktop
 
 	Exec string `path:"exec" maxLength:"64"`
 }
@@ -33,67 +37,67 @@ type signalIn struct {
 }
 
 func (s *Server) registerExecs() {
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "exec", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/exec", Tags: []string{"execs"},
 		Summary:     "Run a program and wait for its end",
 		Description: "An exit code other than 0 is no error. A caller that goes away ends the program, unless it named an id or a key.",
-	}, write.long().size(maxExec), func(ctx context.Context, in *execIn) (*reply[api.ExecResult], error) {
-		res, err := s.host.Programs.Run(ctx, project(ctx), in.Desktop, in.Body, in.Key)
-		return &reply[api.ExecResult]{Body: res}, err
+	}, route.Write.Long().Size(maxExec), func(ctx context.Context, in *execIn) (*route.Reply[api.ExecResult], error) {
+		res, err := s.host.Programs.Run(ctx, route.Project(ctx), in.Desktop, in.Body, in.Key)
+		return &route.Reply[api.ExecResult]{Body: res}, err
 	})
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "start-exec", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/execs", Tags: []string{"execs"},
 		Summary: "Start a program", DefaultStatus: http.StatusCreated,
 		Description: "It belongs to the guest: attach to it, now or later, as often as needed.",
-	}, write, func(ctx context.Context, in *execIn) (*reply[api.ExecStatus], error) {
-		st, err := s.host.Programs.Start(ctx, project(ctx), in.Desktop, in.Body, in.Key)
-		return &reply[api.ExecStatus]{Body: st}, err
+	}, route.Write, func(ctx context.Context, in *execIn) (*route.Reply[api.ExecStatus], error) {
+		st, err := s.host.Programs.Start(ctx, route.Project(ctx), in.Desktop, in.Body, in.Key)
+		return &route.Reply[api.ExecStatus]{Body: st}, err
 	})
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "list-execs", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/execs", Tags: []string{"execs"},
 		Summary: "List programs, running ones and those that ended lately",
-	}, read, func(ctx context.Context, in *InDesktop) (*reply[api.ExecList], error) {
-		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
+	}, route.Read, func(ctx context.Context, in *route.InDesktop) (*route.Reply[api.ExecList], error) {
+		l, err := s.host.Guest(ctx, route.Project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
 		}
 		list, err := l.Execs.List(ctx)
 		out := api.ExecList{Execs: make([]api.ExecStatus, 0, len(list))}
 		for _, st := range list {
-			out.Execs = append(out.Execs, host.ExecStatus(st))
+			out.Execs = append(out.Execs, program.Status(st))
 		}
-		return &reply[api.ExecList]{Body: out}, err
+		return &route.Reply[api.ExecList]{Body: out}, err
 	})
 	s.registerExec()
 }
 
 func (s *Server) registerExec() {
 	const path = "/v1/desktops/{desktop}/execs/{exec}"
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "get-exec", Method: http.MethodGet, Path: path, Tags: []string{"execs"}, Summary: "Describe a program",
-	}, read, func(ctx context.Context, in *InExec) (*reply[api.ExecStatus], error) {
-		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
+	}, route.Read, func(ctx context.Context, in *InExec) (*route.Reply[api.ExecStatus], error) {
+		l, err := s.host.Guest(ctx, route.Project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
 		}
 		st, err := l.Execs.Status(ctx, guest.ExecID(in.Exec))
-		return &reply[api.ExecStatus]{Body: host.ExecStatus(st)}, err
+		return &route.Reply[api.ExecStatus]{Body: program.Status(st)}, err
 	})
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "forget-exec", Method: http.MethodDelete, Path: path, Tags: []string{"execs"},
 		Summary: "Forget a program with its output; one that runs is killed", DefaultStatus: http.StatusNoContent,
-	}, write, func(ctx context.Context, in *InExec) (*none, error) {
-		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
+	}, route.Write, func(ctx context.Context, in *InExec) (*route.None, error) {
+		l, err := s.host.Guest(ctx, route.Project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
 		}
 		return nil, l.Execs.Remove(ctx, guest.ExecID(in.Exec))
 	})
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "signal-exec", Method: http.MethodPost, Path: path + "/signal", Tags: []string{"execs"},
 		Summary: "Send a signal to a program's process group", DefaultStatus: http.StatusNoContent,
-	}, write, func(ctx context.Context, in *signalIn) (*none, error) {
-		l, err := s.host.Guest(ctx, project(ctx), in.Desktop)
+	}, route.Write, func(ctx context.Context, in *signalIn) (*route.None, error) {
+		l, err := s.host.Guest(ctx, route.Project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +106,7 @@ func (s *Server) registerExec() {
 		}
 		return nil, l.Execs.Signal(ctx, guest.ExecID(in.Exec), in.Body.Signal)
 	})
-	s.stream(huma.Operation{
+	s.routes.Stream(huma.Operation{
 		OperationID: "attach-exec", Method: http.MethodGet, Path: path + "/attach", Tags: []string{"execs"},
 		Summary: "Attach to a program (WebSocket " + api.SubprotocolExec + ")",
 		Description: "Binary messages are a channel byte (0 stdin, 1 stdout, 2 stderr) and bytes; text messages are ExecMessage. " +
@@ -112,5 +116,5 @@ func (s *Server) registerExec() {
 			spec.Query("err_from", "integer", "The same for stderr"),
 			spec.Query("stdin", "boolean", "Hold the program's standard input")),
 		Responses: spec.Switching(),
-	}, write.long(), s.attachExec)
+	}, route.Write.Long(), s.attachExec)
 }

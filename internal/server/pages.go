@@ -3,25 +3,27 @@ package server
 import (
 	"net/http"
 	"net/netip"
-	"reflect"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"github.com/deskfork/deskfork/internal/server/desktops"
 	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/internal/server/route"
+	"github.com/deskfork/deskfork/internal/server/runs"
+	"github.com/deskfork/deskfork/internal/server/sandboxes"
 	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
 // register registers every route.
 func (s *Server) register() {
-	s.current = open
-	s.api = s.newAPI()
-	s.doc = s.api.OpenAPI()
-	s.schema(api.Error{})
 	s.registerHost()
 	s.registerImages()
 	s.registerTokens()
-	s.registerDesktops()
+	s.registerUsage()
+	desktops.Register(s.routes, s.host)
+	if s.cfg.Sessions != nil {
+		runs.Register(s.routes, s.cfg.Sessions, s.limits.Heartbeat)
+	}
+	s.registerSettings()
 	s.registerEvents()
 	s.registerExecs()
 	s.registerFiles()
@@ -30,29 +32,18 @@ func (s *Server) register() {
 	s.registerControl()
 	s.registerTCP()
 	s.registerPreview()
+	if s.cfg.Sandboxes != nil {
+		sandboxes.Register(s.routes, s.cfg.Sandboxes, s.limits.Heartbeat)
+	}
 	s.registerPages()
 	// What streams carry is described though no operation of huma has it.
 	for _, v := range []any{api.Event{}, api.FileChange{}, api.ExecMessage{}, api.TCPMessage{}} {
-		s.schema(v)
+		s.routes.Schema(v)
 	}
-}
-
-// schema makes a type known to the OpenAPI document.
-func (s *Server) schema(v any) *huma.Schema {
-	return huma.SchemaFromType(s.doc.Components.Schemas, reflect.TypeOf(v))
-}
-
-// answersJSON describes an answer of a stream that is JSON.
-func (s *Server) answersJSON(status int, v any) map[string]*huma.Response {
-	m := spec.Answers(status, http.StatusText(status), "application/json")
-	for _, r := range m {
-		r.Content["application/json"] = &huma.MediaType{Schema: s.schema(v)}
-	}
-	return m
 }
 
 func (s *Server) registerPages() {
-	s.handle("GET /healthz", open, func(w http.ResponseWriter, r *http.Request) {
+	s.routes.Handle("GET /healthz", route.Open, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-s.host.Ready():
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -61,8 +52,8 @@ func (s *Server) registerPages() {
 			gate.Problem(w, r, api.Errorf(api.CodeNoCapacity, "the host is looking for desktops that still run"))
 		}
 	})
-	s.handle("GET /metrics", rule{class: free, body: maxJSON}, s.metrics)
-	s.handle("GET /docs", open, func(w http.ResponseWriter, _ *http.Request) { spec.Page(s.doc, w) })
+	s.routes.Handle("GET /metrics", route.Open, s.metrics)
+	s.routes.Handle("GET /docs", route.Open, func(w http.ResponseWriter, _ *http.Request) { spec.Page(s.routes.Doc, w) })
 }
 
 // metrics needs a token, or a loopback client where that is allowed.
@@ -71,10 +62,12 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	local := err == nil && remote.Addr().Unmap().IsLoopback() && st.Client.IsLoopback()
 	if !s.cfg.OpenMetrics || !local {
-		if err := s.admit(r, read, st); err != nil {
+		_, end, err := s.routes.Admit(r, route.Read, st)
+		if err != nil {
 			gate.Problem(w, r, err)
 			return
 		}
+		defer end()
 	}
 	s.host.Metrics().Handler().ServeHTTP(w, r)
 }

@@ -9,28 +9,29 @@ import (
 
 	"github.com/deskfork/deskfork/internal/server/gate"
 	"github.com/deskfork/deskfork/internal/server/preview"
+	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
 type ticketIn struct {
-	InDesktop
+	route.InDesktop
 
 	Body api.CreateTicket
 }
 
 func (s *Server) registerPreview() {
-	call(s, huma.Operation{
+	route.Call(s.routes, huma.Operation{
 		OperationID: "create-ticket", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/tickets", Tags: []string{"network"},
 		Summary:       "Make a short-lived link under which a browser reaches one port of the guest",
 		DefaultStatus: http.StatusCreated,
-	}, write, func(ctx context.Context, in *ticketIn) (*reply[api.Ticket], error) {
-		t, err := s.host.Ports.Issue(ctx, project(ctx), in.Desktop, in.Body)
+	}, route.Write, func(ctx context.Context, in *ticketIn) (*route.Reply[api.Ticket], error) {
+		t, err := s.host.Ports.Issue(ctx, gate.Of(ctx).Principal, in.Desktop, in.Body)
 		t.URL = s.base(ctx) + t.URL
-		return &reply[api.Ticket]{Body: t}, err
+		return &route.Reply[api.Ticket]{Body: t}, err
 	})
 	proxy := preview.New(s.host.Ports.DialTicket, s.log)
-	s.handle(preview.Path+"{ticket}/{path...}", rule{class: long, body: unlimited}, func(w http.ResponseWriter, r *http.Request) {
+	s.routes.Handle(preview.Path+"{ticket}/{path...}", route.Ticketed, func(w http.ResponseWriter, r *http.Request) {
 		g, err := s.host.Ports.Check(r.PathValue("ticket"))
 		if err != nil {
 			gate.Problem(w, r, err)
@@ -42,7 +43,7 @@ func (s *Server) registerPreview() {
 			return
 		}
 		// What was begun under a ticket ends with it.
-		ctx, cancel := context.WithDeadline(r.Context(), g.Expires)
+		ctx, cancel := g.Bind(r.Context())
 		defer cancel()
 		proxy.ServeHTTP(w, r.WithContext(preview.With(ctx, g)))
 	})
@@ -52,8 +53,8 @@ func (s *Server) registerPreview() {
 			Summary:    "Reach a port of the guest under a ticket, WebSockets included",
 			Parameters: spec.Path("ticket", "path"), Security: []map[string][]string{{}},
 		}
-		describe(&op)
-		s.doc.AddOperation(&op)
+		route.Describe(&op)
+		s.routes.Doc.AddOperation(&op)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/server/param"
+	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
@@ -23,8 +24,11 @@ const (
 	mimeJPEG = "image/jpeg"
 )
 
+// maxClipboard bounds what the clipboard takes, in bytes.
+const maxClipboard = 32 << 20
+
 type screenWaitIn struct {
-	InDesktop
+	route.InDesktop
 
 	For     string `query:"for" default:"change" enum:"change,still,notblank"`
 	After   uint64 `query:"after" doc:"For change: newer than this frame; default the present one"`
@@ -33,7 +37,7 @@ type screenWaitIn struct {
 }
 
 func (s *Server) registerScreen() {
-	s.stream(huma.Operation{
+	s.routes.Stream(huma.Operation{
 		OperationID: "screenshot", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/screenshot", Tags: []string{"screen"},
 		Summary: "Take a picture of the screen",
 		Description: "Headers " + api.HeaderWidth + ", " + api.HeaderHeight + ", " + api.HeaderScale + " and " + api.HeaderSeq +
@@ -46,24 +50,24 @@ func (s *Server) registerScreen() {
 			spec.Query("cursor", "boolean", "Draw the pointer into it"),
 			spec.Query("source", "string", "host (default) or guest"), spec.Header("If-None-Match", "An ETag")),
 		Responses: spec.Answers(http.StatusOK, "The picture", mimePNG),
-	}, read, s.screenshot)
-	call(s, huma.Operation{
+	}, route.Read, s.screenshot)
+	route.Call(s.routes, huma.Operation{
 		OperationID: "wait-screen", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/screen/wait", Tags: []string{"screen"},
 		Summary: "Wait until the screen changes, is still, or is not blank",
-	}, read.long(), s.waitScreen)
+	}, route.Read.Long(), s.waitScreen)
 	const clipboard = "/v1/desktops/{desktop}/clipboard"
-	s.stream(huma.Operation{
+	s.routes.Stream(huma.Operation{
 		OperationID: "read-clipboard", Method: http.MethodGet, Path: clipboard, Tags: []string{"windows"}, Summary: "Read the clipboard",
 		Parameters: append(spec.Path("desktop"), spec.Query("type", "string", "text/plain (default), text/html or image/png")),
 		Responses:  spec.Answers(http.StatusOK, "The content", "*/*"),
-	}, read, s.readClipboard)
-	s.stream(huma.Operation{
+	}, route.Read, s.readClipboard)
+	s.routes.Stream(huma.Operation{
 		OperationID: "write-clipboard", Method: http.MethodPut, Path: clipboard, Tags: []string{"windows"},
 		Summary:     "Set the clipboard to the body, of its Content-Type",
 		Parameters:  append(spec.Path("desktop"), spec.Header(api.HeaderHolder, "Who sends"), spec.Header(api.HeaderEpoch, "Of the control lease")),
 		RequestBody: &huma.RequestBody{Required: true, Content: spec.Binary("*/*")},
 		Responses:   map[string]*huma.Response{strconv.Itoa(http.StatusNoContent): {Description: "Done"}},
-	}, write.size(maxClipboard), s.writeClipboard)
+	}, route.Write.Size(maxClipboard), s.writeClipboard)
 }
 
 // shotOf reads what kind of picture is wanted.
@@ -130,13 +134,13 @@ func (s *Server) screenshot(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) takeShot(r *http.Request, shot live.Shot, source string) (live.Picture, error) {
 	ctx, ref := r.Context(), r.PathValue("desktop")
 	if source == "host" {
-		screen, err := s.host.Screen(ctx, project(ctx), ref)
+		screen, err := s.host.Screen(ctx, route.Project(ctx), ref)
 		if err != nil {
 			return live.Picture{}, err
 		}
 		return screen.Shot(ctx, shot)
 	}
-	l, err := s.host.Guest(ctx, project(ctx), ref)
+	l, err := s.host.Guest(ctx, route.Project(ctx), ref)
 	if err != nil {
 		return live.Picture{}, err
 	}
@@ -146,12 +150,12 @@ func (s *Server) takeShot(r *http.Request, shot live.Shot, source string) (live.
 	}}, err
 }
 
-func (s *Server) waitScreen(ctx context.Context, in *screenWaitIn) (*reply[api.WaitReply], error) {
-	limit, err := parseWait(in.Timeout, 10*time.Second)
+func (s *Server) waitScreen(ctx context.Context, in *screenWaitIn) (*route.Reply[api.WaitReply], error) {
+	limit, err := param.Wait(in.Timeout, 10*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	screen, err := s.host.Screen(ctx, project(ctx), in.Desktop)
+	screen, err := s.host.Screen(ctx, route.Project(ctx), in.Desktop)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +166,7 @@ func (s *Server) waitScreen(ctx context.Context, in *screenWaitIn) (*reply[api.W
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil {
 		return nil, api.Errorf(api.CodeDeadline, "the screen was not seen to be %q within %s", in.For, limit)
 	}
-	return &reply[api.WaitReply]{Body: api.WaitReply{Seq: seq, WaitMS: time.Since(start).Milliseconds()}}, err
+	return &route.Reply[api.WaitReply]{Body: api.WaitReply{Seq: seq, WaitMS: time.Since(start).Milliseconds()}}, err
 }
 
 // clipboardTypes are what guests can hold.
@@ -185,7 +189,7 @@ func (s *Server) readClipboard(w http.ResponseWriter, r *http.Request) error {
 	if err := q.Err(); err != nil {
 		return err
 	}
-	l, err := s.host.Guest(r.Context(), project(r.Context()), r.PathValue("desktop"))
+	l, err := s.host.Guest(r.Context(), route.Project(r.Context()), r.PathValue("desktop"))
 	if err != nil {
 		return err
 	}
@@ -211,7 +215,7 @@ func (s *Server) writeClipboard(w http.ResponseWriter, r *http.Request) error {
 	if err := errors.Join(q.Err(), err); err != nil {
 		return err
 	}
-	l, err := s.host.Control(r.Context(), project(r.Context()), r.PathValue("desktop"), by)
+	l, err := s.host.Control(r.Context(), route.Project(r.Context()), r.PathValue("desktop"), by)
 	if err != nil {
 		return err
 	}

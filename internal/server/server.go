@@ -1,20 +1,16 @@
 package server
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/server/gate"
 	"github.com/deskfork/deskfork/internal/server/preview"
+	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -26,16 +22,8 @@ type Server struct {
 	log    *slog.Logger
 	limits Limits
 	names  gate.Names
-	short  *gate.Lane
-	long   *gate.Lane
-
-	mux    *http.ServeMux
-	routes []Route
-	api    huma.API
-	doc    *huma.OpenAPI
-	// current is the rule of the operation that is being registered.
-	current rule
-	root    http.Handler
+	routes *route.Table
+	root   http.Handler
 }
 
 var _ http.Handler = (*Server)(nil)
@@ -49,12 +37,18 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.OpenMetrics && len(cfg.TrustedProxies) > 0 {
+		cfg.Logger.Warn("metrics need no token, and a trusted proxy may make strangers look local",
+			"fix", "keep /metrics off the proxy, or start without --open-metrics")
+	}
 	l := cfg.Limits
 	s := &Server{
 		host: cfg.Host, cfg: cfg, log: cfg.Logger, limits: l, names: cfg.names(),
-		short: gate.NewLane(l.Requests, l.Share, l.Queue, l.Wait, l.Call),
-		long:  gate.NewLane(l.Streams, l.Share, l.Queue, l.Wait, 0),
-		mux:   http.NewServeMux(),
+		routes: route.New(route.Config{
+			Enter: cfg.Host.Access.Enter, Refused: cfg.Host.Metrics().Refused, BodyIdle: l.BodyIdle, Version: cfg.Version,
+			Short: gate.NewLane(l.Requests, l.Share, l.Queue, l.Wait, l.Call),
+			Long:  gate.NewLane(l.Streams, l.Share, l.Queue, l.Wait, 0),
+		}),
 	}
 	s.register()
 	s.root = &gate.Access{
@@ -76,6 +70,9 @@ func HTTP(h http.Handler, log *slog.Logger) *http.Server {
 	}
 }
 
+// Routes lists what is served.
+func (s *Server) Routes() []route.Route { return s.routes.Routes() }
+
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.root.ServeHTTP(w, r) }
 
 // dispatch checks where a request comes from and finds its handler; what the mux
@@ -92,12 +89,12 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	h, pattern := s.mux.Handler(r)
+	h, pattern := s.routes.Handler(r)
 	if pattern == "" {
 		s.unmatched(w, r, h)
 		return
 	}
-	s.mux.ServeHTTP(w, r)
+	s.routes.ServeHTTP(w, r)
 }
 
 // unmatched asks the mux's own answer for status and Allow, and says the rest.
@@ -139,21 +136,4 @@ func loggedPath(r *http.Request) string {
 	}
 	ticket, tail, _ := strings.Cut(rest, "/")
 	return preview.Path + ticket[:min(len(ticket), 4)] + "…/" + tail
-}
-
-// humaErrors makes huma speak in our errors. It is a variable of the library, so
-// it is set once for the process, always to the same function.
-var humaErrors = sync.OnceFunc(func() { huma.NewError = newProblem })
-
-// newAPI makes huma's side of the mux.
-func (s *Server) newAPI() huma.API {
-	humaErrors()
-	cfg := huma.DefaultConfig("Deskfork", cmp.Or(s.cfg.Version, "devel"))
-	cfg.Info.Description = "Whole desktops for computer-use agents: create, run programs, move files, look, click, type."
-	cfg.DocsPath, cfg.SchemasPath, cfg.CreateHooks = "", "", nil
-	cfg.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"token": {Type: "http", Scheme: "bearer", Description: "Made on first start in the data directory, file token"},
-	}
-	cfg.Security = []map[string][]string{{"token": {}}}
-	return humago.New(&muxAdapter{s: s}, cfg)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/hosttest"
+	"github.com/deskfork/deskfork/internal/host/leases"
 	"github.com/deskfork/deskfork/internal/server"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
@@ -36,7 +37,7 @@ func newDoor(tb testing.TB, change ...func(*server.Config)) *door {
 
 func newDoorOver(tb testing.TB, f *hosttest.Fixture, change ...func(*server.Config)) *door {
 	tb.Helper()
-	cfg := server.Config{Host: f.Host, Address: "127.0.0.1:0", Version: "test"}
+	cfg := server.Config{Host: f.Host, Address: "127.0.0.1:0", Version: "test", Sandboxes: leases.New(leases.Config{})}
 	for _, fn := range change {
 		fn(&cfg)
 	}

@@ -44,6 +44,7 @@ type State struct {
 	TLS       bool // as the client sees it, through trusted proxies
 	Host      string
 	Route     string // pattern; empty when none matched
+	Nested    bool   // errors carry the member that drivers read
 	Principal token.Principal
 	problem   atomic.Pointer[api.Error]
 }

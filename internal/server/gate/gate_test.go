@@ -101,6 +101,44 @@ func TestBody(t *testing.T) {
 	}
 }
 
+// TestBodyEndsWithItsContext: a read that waits for a client which sends nothing
+// more ends with the request's context, and says why.
+func TestBodyEndsWithItsContext(t *testing.T) {
+	why := api.Errorf(api.CodeUnauthorized, "the token was revoked")
+	said := make(chan []error, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancelCause(r.Context())
+		b := gate.NewBody(w, r.WithContext(ctx), time.Hour, 0, 0)
+		defer b.Release()
+		p := make([]byte, 16)
+		n, first := b.Read(p)
+		time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
+		_, second := b.Read(p)
+		_, third := b.Read(p)
+		if n == 0 {
+			first = errors.New("nothing came")
+		}
+		said <- []error{first, second, third}
+	}))
+	defer srv.Close()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case errs := <-said:
+		if errs[0] != nil || !errors.Is(errs[1], why) || !errors.Is(errs[2], why) {
+			t.Errorf("reads ended with %v", errs)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("a read waits for ever")
+	}
+}
+
 func TestBearer(t *testing.T) {
 	tests := []struct {
 		name string

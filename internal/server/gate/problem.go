@@ -1,7 +1,9 @@
 package gate
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strconv"
@@ -13,10 +15,32 @@ import (
 // retryAfter is what a client is told to wait before it tries again, in seconds.
 const retryAfter = 1
 
+// Why is err, or, when err is but the end of ctx, the reason for that end: a
+// token that was revoked, a call that took too long.
+func Why(ctx context.Context, err error) error {
+	if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if e, ok := errors.AsType[*api.Error](context.Cause(ctx)); ok {
+		return e
+	}
+	return err
+}
+
+// Dress adds to an error what the clients of its route look for.
+func Dress(ctx context.Context, e *api.Error) *api.Error {
+	if !Of(ctx).Nested || e.Nested != nil {
+		return e
+	}
+	c := *e
+	c.Nested = e.AsNested()
+	return &c
+}
+
 // Problem answers a request with an error as problem+json. The error is noted
 // for the access log, which alone writes it down.
 func Problem(w http.ResponseWriter, r *http.Request, err error) {
-	e := fault.From(err)
+	e := Dress(r.Context(), fault.From(err))
 	Note(r, e)
 	h := w.Header()
 	// What a handler has prepared for its success does not hold.

@@ -6,9 +6,11 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
 )
@@ -45,6 +47,17 @@ func (q *Query) Required(name string) string {
 	v := q.Text(name)
 	if v == "" {
 		q.Bad(name, "required")
+	}
+	return v
+}
+
+var nameRE = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// Name reads the name of something that is to be made.
+func (q *Query) Name(name string) string {
+	v := q.Text(name)
+	if !nameRE.MatchString(v) {
+		q.Bad(name, "want 1 to 63 of a-z, 0-9 and -, with no - at either end")
 	}
 	return v
 }
@@ -109,4 +122,21 @@ func (q *Query) Mode(name string) uint32 {
 		q.Bad(name, "want permission bits in octal, e.g. 0644")
 	}
 	return uint32(n)
+}
+
+// maxWait is the longest wait of a call.
+const maxWait = time.Hour
+
+// Wait reads the query timeout, a duration such as 90s; empty: def.
+func Wait(text string, def time.Duration) (time.Duration, error) {
+	if text == "" {
+		return def, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 || d > maxWait {
+		e := api.Errorf(api.CodeInvalid, "validation failed")
+		e.Errors = []api.FieldError{{Location: "query.timeout", Message: "want a duration such as 90s, above 0 and at most " + maxWait.String()}}
+		return 0, e
+	}
+	return d, nil
 }

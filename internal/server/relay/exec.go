@@ -8,9 +8,9 @@ import (
 	"io"
 	"sync"
 
-	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/fault"
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/host/program"
 	"github.com/deskfork/deskfork/internal/server/stream"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
@@ -34,6 +34,7 @@ type joint struct {
 	execs  live.Execs
 	id     guest.ExecID
 	reader sync.WaitGroup
+	deaf   bool // the program takes no input any more; the reader's own
 }
 
 // run copies both ways until the exec ends or the client goes away. The error is
@@ -42,7 +43,7 @@ func (j *joint) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	started := j.exec.Started()
-	st := host.ExecStatus(started.Status)
+	st := program.Status(started.Status)
 	err := j.ws.Text(api.ExecMessage{Kind: "attached", Status: &st, OutFrom: started.OutFrom, ErrFrom: started.ErrFrom})
 	if err != nil {
 		return err
@@ -51,6 +52,9 @@ func (j *joint) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = j.exec.Close() })
 	defer stop()
 	j.reader.Go(func() { cancel(j.read(ctx)) })
+	if in, ok := j.exec.Stdin().(live.Taker); ok {
+		j.reader.Go(func() { j.tellTaken(ctx, in) })
+	}
 	var outputs sync.WaitGroup
 	outputs.Go(func() { j.copy(cancel, j.exec.Stdout(), api.ChannelStdout) })
 	outputs.Go(func() { j.copy(cancel, j.exec.Stderr(), api.ChannelStderr) })
@@ -65,8 +69,16 @@ func (j *joint) run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, j.ws.Text(api.ExecMessage{Kind: "error", Error: Fault(err)}))
 	}
-	st = host.ExecStatus(final)
+	st = program.Status(final)
 	return j.ws.Text(api.ExecMessage{Kind: "end", Status: &st})
+}
+
+// tellTaken tells the client how much of its input need not be sent again, until
+// ctx ends.
+func (j *joint) tellTaken(ctx context.Context, in live.Taker) {
+	live.Follow(ctx, in, func(taken int64) error {
+		return j.ws.Text(api.ExecMessage{Kind: "taken", In: taken}) // the reader sees a broken link
+	})
 }
 
 func (j *joint) copy(cancel context.CancelCauseFunc, r io.Reader, channel byte) {
@@ -94,7 +106,7 @@ func (j *joint) read(ctx context.Context) error {
 }
 
 // input writes one binary message to the program. What a program that has closed
-// its input cannot take is dropped, as a terminal would.
+// its input cannot take is dropped, and the client is told to stop.
 func (j *joint) input(r io.Reader) error {
 	var channel [1]byte
 	if _, err := io.ReadFull(r, channel[:]); err != nil {
@@ -107,7 +119,15 @@ func (j *joint) input(r io.Reader) error {
 	if in == nil {
 		return fmt.Errorf("%w: standard input was not asked for (stdin=true)", stream.ErrProtocol)
 	}
+	if j.deaf {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}
 	if _, err := io.Copy(in, r); err != nil {
+		j.deaf = true
+		if err := j.ws.Text(api.ExecMessage{Kind: "stopped"}); err != nil {
+			return err
+		}
 		_, err = io.Copy(io.Discard, r)
 		return err
 	}

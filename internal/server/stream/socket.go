@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/deskfork/deskfork/pkg/api"
 )
 
 const (
@@ -37,6 +39,16 @@ type Socket struct {
 	mu   sync.Mutex // orders writes
 	done chan struct{}
 	wait sync.WaitGroup
+}
+
+// Wanted refuses a request that is no WebSocket handshake.
+func Wanted(r *http.Request) error {
+	if websocket.IsWebSocketUpgrade(r) {
+		return nil
+	}
+	e := api.Errorf(api.CodeInvalid, "this is a WebSocket: send an upgrade")
+	e.Status, e.Title = http.StatusUpgradeRequired, http.StatusText(http.StatusUpgradeRequired)
+	return e
 }
 
 // Upgrade makes a WebSocket of a request. Its Origin was checked by the gate.
@@ -132,6 +144,15 @@ func (s *Socket) Text(v any) error {
 		return fmt.Errorf("encode message: %w", err)
 	}
 	return s.write(websocket.TextMessage, body)
+}
+
+// Binary sends bytes.
+func (s *Socket) Binary(p []byte) error {
+	err := s.write(websocket.BinaryMessage, p)
+	if err != nil {
+		s.abort()
+	}
+	return err
 }
 
 func (s *Socket) write(kind int, p []byte) error {

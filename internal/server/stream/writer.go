@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"mime"
 	"net"
 	"net/http"
 	"syscall"
@@ -23,6 +24,17 @@ type Writer struct {
 // flush sends each part at once.
 func NewWriter(w http.ResponseWriter, flush bool, begin func(http.Header) int) *Writer {
 	return &Writer{w: w, control: http.NewResponseController(w), begin: begin, flush: flush}
+}
+
+// Attachment prepares the answer of a file that is to be saved under a name, and by
+// nobody on the way.
+func Attachment(w http.ResponseWriter, media, name string) *Writer {
+	return NewWriter(w, false, func(h http.Header) int {
+		h.Set("Content-Type", media)
+		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+		h.Set("Cache-Control", "no-store")
+		return http.StatusOK
+	})
 }
 
 // Begin sends the headers unless they are sent.

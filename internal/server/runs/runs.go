@@ -1,0 +1,168 @@
+// Package runs is the routes of commands that are run in workspaces.
+package runs
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/deskfork/deskfork/internal/host/sessions"
+	"github.com/deskfork/deskfork/internal/server/param"
+	"github.com/deskfork/deskfork/internal/server/route"
+	"github.com/deskfork/deskfork/internal/server/spec"
+	"github.com/deskfork/deskfork/internal/server/stream"
+	"github.com/deskfork/deskfork/pkg/api"
+)
+
+// maxRun bounds a request with its input, in bytes.
+const maxRun = 8 << 20
+
+// desk is the routes of runs.
+type desk struct {
+	routes *route.Table
+	desk   *sessions.Desk
+	beat   time.Duration
+}
+
+// Register registers the routes; beat is the pause between signs of life.
+func Register(t *route.Table, d *sessions.Desk, beat time.Duration) {
+	r := &desk{routes: t, desk: d, beat: beat}
+	r.registerRuns()
+	r.registerStreams()
+	t.Schema(api.RunEvent{})
+}
+
+type startIn struct {
+	Key  string `header:"Idempotency-Key" doc:"Makes the call repeatable as long as the run is known"`
+	Body api.StartRun
+}
+
+type startOut struct {
+	Location string `header:"Location"`
+	Body     api.Run
+}
+
+type inRun struct {
+	Run string `path:"run" maxLength:"12"`
+}
+
+func (d *desk) registerRuns() {
+	tags := []string{"runs"}
+	const one = "/v1/runs/{run}"
+	route.Call(d.routes, huma.Operation{
+		OperationID: "start-run", Method: http.MethodPost, Path: "/v1/runs", Tags: tags,
+		Summary: "Run a command in a workspace, in a machine of its own", DefaultStatus: http.StatusCreated,
+		Description: "Answers at once; its events tell the rest. What the command leaves in the workspace counts when it ended with " +
+			"exit status 0, and not before. Who goes away ends nothing.",
+	}, route.Write.Size(maxRun), func(ctx context.Context, in *startIn) (*startOut, error) {
+		v, err := d.desk.Start(ctx, route.Project(ctx), in.Body, in.Key)
+		return &startOut{Location: "/v1/runs/" + v.ID, Body: v}, err
+	})
+	route.Call(d.routes, huma.Operation{
+		OperationID: "list-runs", Method: http.MethodGet, Path: "/v1/runs", Tags: tags, Summary: "List the runs that are known, newest first",
+	}, route.Read, func(ctx context.Context, _ *struct{}) (*route.Reply[api.RunList], error) {
+		return &route.Reply[api.RunList]{Body: api.RunList{Runs: d.desk.List(route.Project(ctx))}}, nil
+	})
+	route.Call(d.routes, huma.Operation{
+		OperationID: "get-run", Method: http.MethodGet, Path: one, Tags: tags, Summary: "Describe a run",
+	}, route.Read, func(ctx context.Context, in *inRun) (*route.Reply[api.Run], error) {
+		v, err := d.desk.Get(route.Project(ctx), in.Run)
+		return &route.Reply[api.Run]{Body: v}, err
+	})
+	route.Call(d.routes, huma.Operation{
+		OperationID: "cancel-run", Method: http.MethodPost, Path: one + "/cancel", Tags: tags,
+		Summary: "Ask a run to end; its events tell when it has", Description: "Nothing since its last publication counts. One that has ended stays as it is.",
+	}, route.Write, func(ctx context.Context, in *inRun) (*route.Reply[api.Run], error) {
+		v, err := d.desk.Cancel(route.Project(ctx), in.Run)
+		return &route.Reply[api.Run]{Body: v}, err
+	})
+	route.Call(d.routes, huma.Operation{
+		OperationID: "list-outputs", Method: http.MethodGet, Path: one + "/outputs", Tags: tags,
+		Summary: "List the deliverables that a run has published, by path",
+	}, route.Read, func(ctx context.Context, in *inRun) (*route.Reply[api.OutputList], error) {
+		v, err := d.desk.Outputs(ctx, route.Project(ctx), in.Run)
+		return &route.Reply[api.OutputList]{Body: v}, err
+	})
+}
+
+func (d *desk) registerStreams() {
+	const one = "/v1/runs/{run}"
+	d.routes.Stream(huma.Operation{
+		OperationID: "run-events", Method: http.MethodGet, Path: one + "/events", Tags: []string{"runs"},
+		Summary: "What happens in a run (server-sent events of RunEvent)",
+		Description: "Begins with what came after the event named, and ends with the event end. While a client reads, no output is dropped: " +
+			"the command waits for it.",
+		Parameters: append(spec.Path("run"), spec.Query("after", "integer", "Number of the last event seen; Last-Event-ID says the same"),
+			spec.Header("Last-Event-ID", "Number of the last event seen")),
+		Responses: spec.Answers(http.StatusOK, "Events", "text/event-stream"),
+	}, route.Read.Long(), d.events)
+	d.routes.Stream(huma.Operation{
+		OperationID: "read-output", Method: http.MethodGet, Path: one + "/output", Tags: []string{"runs"},
+		Summary:    "Read one deliverable that a run has published",
+		Parameters: append(spec.Path("run"), spec.Query("path", "string", "As it is listed")),
+		Responses:  spec.Answers(http.StatusOK, "Its bytes", "application/octet-stream"),
+	}, route.Read.Long(), d.output)
+}
+
+func (d *desk) events(w http.ResponseWriter, r *http.Request) error {
+	q := param.Of(r)
+	after := q.Int64("after", 0)
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		n, err := strconv.ParseInt(id, 10, 64)
+		if err != nil {
+			return api.Errorf(api.CodeInvalid, "Last-Event-ID: want a number")
+		}
+		after = n
+	}
+	if after < 0 {
+		q.Bad("after", "want 0 or more")
+	}
+	if err := q.Err(); err != nil {
+		return err
+	}
+	tape, err := d.desk.Follow(route.Project(r.Context()), r.PathValue("run"), uint64(after))
+	if err != nil {
+		return err
+	}
+	defer tape.Close()
+	return route.Events(w, r, d.beat, func(ctx context.Context, out *stream.Events) error {
+		for {
+			e, more, err := tape.Next(ctx)
+			if err != nil || !more {
+				return err
+			}
+			if err := out.Send(e.Seq, string(e.Type), e); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+func (d *desk) output(w http.ResponseWriter, r *http.Request) error {
+	path := r.URL.Query().Get("path")
+	if path == "" {
+		return api.Errorf(api.CodeInvalid, "path: want that of an output")
+	}
+	f, body, err := d.desk.Output(r.Context(), route.Project(r.Context()), r.PathValue("run"), path)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	// No length is promised, so that a damaged file can end with a problem.
+	out := stream.NewWriter(w, false, func(h http.Header) int {
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set("Content-Disposition", "attachment")
+		h.Set("ETag", strconv.Quote(f.Hash))
+		h.Set("Cache-Control", "no-store")
+		return http.StatusOK
+	})
+	if err := out.Begin(); err != nil {
+		return err
+	}
+	_, err = io.Copy(struct{ io.Writer }{out}, body)
+	return err
+}
