@@ -24,7 +24,10 @@ import (
 	"github.com/deskfork/deskfork/internal/guestd"
 	"github.com/deskfork/deskfork/internal/guestd/account"
 	"github.com/deskfork/deskfork/internal/guestd/exec"
+	"github.com/deskfork/deskfork/internal/guestd/runner"
 	"github.com/deskfork/deskfork/internal/guestd/system"
+	"github.com/deskfork/deskfork/internal/x/heap"
+	"github.com/deskfork/deskfork/internal/x/hypervisor"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/mux"
 )
@@ -45,6 +48,7 @@ type options struct {
 }
 
 func main() {
+	runner.Main(os.Args, os.Environ())
 	var o options
 	flag.StringVar(&o.config, "config", guest.ConfigPath, "`file` with the link's token")
 	flag.StringVar(&o.listen, "listen", ":"+strconv.Itoa(guest.Port), "`address` to serve the host on")
@@ -62,6 +66,8 @@ func main() {
 		fmt.Println("guestd", version, runtime.GOOS+"/"+runtime.GOARCH)
 		return
 	}
+	const floor = 32 << 20 // of its heap, in bytes
+	heap.Calm(floor)
 	level := slog.LevelInfo
 	if o.debug {
 		level = slog.LevelDebug
@@ -88,8 +94,10 @@ func run(ctx context.Context, o options, log *slog.Logger) error {
 		Token: func() (string, error) { return readToken(o.config) },
 		Allow: allow, Logger: log, Version: version, User: o.user,
 		Timing: mux.Timing{Idle: o.idle, Write: o.idle},
-		Exec:   exec.Config{Cgroup: exec.UsableCgroup(), Shield: account.NewShield()},
-		System: system.Config{Kernel: system.Host{}, BootTimes: system.BootTimes},
+		Exec: exec.Config{
+			Cgroup: exec.UsableCgroup(), Shield: account.NewShield(), FixedAddresses: hypervisor.Name() == hypervisor.TCG,
+		},
+		System: system.Config{Kernel: system.Host{}, LetGo: system.LetGo, BootTimes: system.BootTimes},
 	}
 	var srv *guestd.Server
 	desktop(&cfg, o, log, func() map[string]string { return srv.Env() })

@@ -13,6 +13,9 @@
 // the guest. Without the tag it is pure Go and the pointer goes through XTEST.
 // desktop.set_keyboard runs setxkbmap of x11-xkb-utils.
 //
+// With -open it only puts a window on the screen that was parked, and has the
+// browser that runs open its arguments.
+//
 // Exit status: 0 when guestd closed the connection or a signal came, 1 for
 // other errors, 69 when there is no X server or it went away, 76 when the
 // frames were malformed.
@@ -27,11 +30,15 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/deskfork/deskfork/internal/guesthelper"
 	"github.com/deskfork/deskfork/internal/guesthelper/display"
+	"github.com/deskfork/deskfork/internal/guesthelper/launch"
+	"github.com/deskfork/deskfork/internal/guesthelper/singleton"
+	"github.com/deskfork/deskfork/internal/x/heap"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
@@ -45,6 +52,7 @@ func main() {
 	wait := flag.Duration("wait", 10*time.Second, "how long to wait for the X server")
 	name := flag.String("display", os.Getenv("DISPLAY"), "X display to serve")
 	verbose := flag.Bool("v", false, "log more")
+	open := flag.Bool("open", false, "put the browser that is parked on the screen, have the one that runs open the arguments, and end; status 1 when it has to be started")
 	flag.Parse()
 
 	level := slog.LevelInfo
@@ -55,21 +63,54 @@ func main() {
 	if *name == "" {
 		*name = ":0"
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = "/"
+	if *open {
+		os.Exit(openPages(*name, flag.Args(), log))
 	}
+	const floor = 48 << 20 // of its heap, in bytes; a picture of a screen takes 4 MiB
+	heap.Calm(floor)
 	// Children must not write into the frames.
 	out := os.Stdout
 	os.Stdout = os.Stderr
-	err = run(context.Background(), guesthelper.Config{
-		Display: *name, Env: environ(*name), Home: home, Wait: *wait, Logger: log,
+	err := run(context.Background(), guesthelper.Config{
+		Display: *name, Env: environ(*name), Home: home(), Wait: *wait, Logger: log,
 	}, os.Stdin, out)
 	if err != nil {
 		log.Error("end", "err", err)
 	}
 	// Not a return: a thread may hang in the X library for good.
 	os.Exit(status(err))
+}
+
+// openPages is for whoever starts the browser by other ways than guestd.
+func openPages(name string, pages []string, log *slog.Logger) (status int) {
+	shown, err := guesthelper.ShowParked(name, os.Getenv("XDG_RUNTIME_DIR"))
+	if err != nil {
+		log.Error("show the parked window", "err", err)
+	}
+	pages = slices.DeleteFunc(pages, func(p string) bool { return p == "about:blank" })
+	if len(pages) > 0 {
+		dir, err := os.Getwd()
+		if err != nil {
+			dir = "/"
+		}
+		_, err = singleton.Open(context.Background(), launch.Profile(launch.ConfigDir(os.Environ(), home())), dir, pages...)
+		shown = err == nil
+		if err != nil && !errors.Is(err, singleton.ErrNone) {
+			log.Error("open pages in the browser that runs", "err", err)
+		}
+	}
+	if !shown {
+		return 1
+	}
+	return 0
+}
+
+func home() string {
+	dir, err := os.UserHomeDir()
+	if err != nil {
+		return "/"
+	}
+	return dir
 }
 
 // environ is the session's environment with the display that is served.

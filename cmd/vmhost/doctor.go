@@ -23,12 +23,12 @@ func localChecks(ctx context.Context, dataDir string) []api.Check {
 		fail("data-directory", err)
 		return faults
 	}
-	cfg.DataDir = dir
+	cfg.DataDir, cfg.RuntimeDir = dir, runtimeDir(dir)
 	user, err := qemuUser("auto")
 	if err != nil {
 		fail("qemu-user", err)
 	}
-	if p, err := qemu.New(qemu.Config{DataDir: dir, RuntimeDir: runtimeDir(), User: user}); err != nil {
+	if p, err := qemu.New(qemu.Config{DataDir: dir, RuntimeDir: cfg.RuntimeDir, User: user}); err != nil {
 		fail("provider", err)
 	} else {
 		cfg.Provider = p

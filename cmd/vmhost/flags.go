@@ -10,9 +10,13 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/deskfork/deskfork/internal/host/boot"
+	"github.com/deskfork/deskfork/internal/host/pool"
+	"github.com/deskfork/deskfork/internal/host/usage"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/qemu"
@@ -29,10 +33,15 @@ type serveFlags struct {
 	logFormat, logLevel               string
 	egressPrivate                     bool
 	egressAllow, egressDeny, dnsHosts []string
+	stageLimits                       map[string]string
+	pool                              pool.Limits
+	usage                             usageFlags
+	blobs                             blobFlags
+	sessions                          sessionFlags
 }
 
 func (f *serveFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.runtimeDir, "runtime-dir", runtimeDir(), "`directory` of sockets; a short path")
+	fl.StringVar(&f.runtimeDir, "runtime-dir", "", "`directory` of sockets; a short path (default: /run/deskfork, or run in the data directory when not started as root)")
 	fl.StringVar(&f.listen, "listen", "127.0.0.1:7717", "`address` to serve the API on")
 	fl.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the certificate chain in PEM")
 	fl.StringVar(&f.tlsKey, "tls-key", "", "`file` with its key in PEM")
@@ -49,6 +58,12 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	fl.BoolVar(&f.egressPrivate, "egress-private", false, "let desktops reach private networks (RFC 1918 and the like)")
 	fl.StringSliceVar(&f.egressAllow, "egress-allow", nil, "private `networks` that desktops may reach, such as 10.1.0.0/16")
 	fl.StringSliceVar(&f.egressDeny, "egress-deny", nil, "`networks` that no desktop may reach; wins over what is allowed")
+	fl.StringToStringVar(&f.stageLimits, "stage-limit", nil, "how long `stages` of a boot may take where vCPUs run in hardware, such as drawn=2m,link=90s; emulation has a multiple of it")
+	fl.IntVar(&f.pool.Warm, "pool-warm", 0, "how many clones at most are kept ready to be handed out, as many as were asked for lately; each takes about 100 MiB")
+	fl.IntVar(&f.pool.Prepared, "pool-prepared", 0, "how many processes at most wait for the state of a clone; each takes about 30 MiB")
+	f.usage.add(fl)
+	f.blobs.add(fl)
+	f.sessions.add(fl)
 	fl.StringSliceVar(&f.dnsHosts, "dns", nil, "`resolvers` for desktops as host:port (default: the host's own)")
 }
 
@@ -60,13 +75,16 @@ type serveConfig struct {
 	external *url.URL
 	proxies  []netip.Prefix
 	egress   policy.Config
+	limits   boot.Limits
 	user     *qemu.User
+	billing  usage.Config
 	log      *slog.Logger
 }
 
 // parse reads the flags and reports all that is wrong.
 func (f serveFlags) parse(dataDir string, logTo io.Writer) (serveConfig, error) {
 	c := serveConfig{serveFlags: f, dataDir: dataDir}
+	c.runtimeDir = f.socketDir(dataDir)
 	var errs []error
 	keep := func(flag string, err error) {
 		if err != nil {
@@ -99,6 +117,10 @@ func (f serveFlags) parse(dataDir string, logTo io.Writer) (serveConfig, error) 
 		_, _, err := net.SplitHostPort(r)
 		keep("dns", err)
 	}
+	c.limits, err = limits(f.stageLimits)
+	keep("stage-limit", err)
+	c.billing, err = f.usage.parse()
+	keep("rates", err)
 	c.user, err = qemuUser(f.qemuUser)
 	keep("qemu-user", err)
 	c.log, err = logger(f.logFormat, f.logLevel, logTo)
@@ -107,6 +129,27 @@ func (f serveFlags) parse(dataDir string, logTo io.Writer) (serveConfig, error) 
 		return c, api.Errorf(api.CodeInvalid, "%v", err)
 	}
 	return c, nil
+}
+
+// limits are the default ones but for what the flag says.
+func limits(words map[string]string) (boot.Limits, error) {
+	l := boot.DefaultLimits()
+	stages := map[string]*time.Duration{
+		string(api.StageMachine): &l.Machine, string(api.StageLink): &l.Link, string(api.StageHandshake): &l.Handshake,
+		string(api.StageSession): &l.Session, string(api.StageDrawn): &l.Drawn,
+	}
+	for stage, word := range words {
+		limit, ok := stages[stage]
+		if !ok {
+			return l, fmt.Errorf("%q is none of machine, link, handshake, session and drawn", stage)
+		}
+		d, err := time.ParseDuration(word)
+		if err != nil || d <= 0 {
+			return l, fmt.Errorf("%s=%s: want a time such as 90s or 2m", stage, word)
+		}
+		*limit = d
+	}
+	return l, nil
 }
 
 // prefixes reads networks; an address alone is a network of one.

@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deskfork/deskfork/internal/cli"
+	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/fault"
+	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/image"
 	"github.com/deskfork/deskfork/pkg/image/build"
 )
@@ -75,8 +77,9 @@ func (f buildFlags) build(ctx context.Context, g *cli.Globals, dir string, to st
 	if err != nil {
 		return fmt.Errorf("find data directory: %w", err)
 	}
-	if err := os.MkdirAll(data, 0o711); err != nil {
-		return fmt.Errorf("make data directory: %w", err)
+	openUmask()
+	if err := makeDir(data, lockFile, host.DatabaseName, imagesDir); err != nil {
+		return err
 	}
 	store, err := image.Open(image.Config{Dir: filepath.Join(data, imagesDir), RemoveAll: build.RemoveAll})
 	if err != nil {
@@ -99,7 +102,7 @@ func (f buildFlags) build(ctx context.Context, g *cli.Globals, dir string, to st
 		Mirrors: build.Mirrors{Debian: f.mirror, Security: f.security}, Force: f.force,
 	})
 	if err != nil {
-		return fault.From(err)
+		return staged(err)
 	}
 	if !res.Built {
 		fmt.Fprintf(to.err, "image %s is there already\n", recipe.Name)
@@ -111,6 +114,15 @@ func (f buildFlags) build(ctx context.Context, g *cli.Globals, dir string, to st
 	}
 	fmt.Fprintln(to.out, res.Manifest.Digest)
 	return nil
+}
+
+// staged gives a failed build its code and the stage that failed.
+func staged(err error) *api.Error {
+	e := fault.From(err)
+	if failed, ok := errors.AsType[*build.StageError](err); ok {
+		e.Stage = string(failed.Stage)
+	}
+	return e
 }
 
 // progress tells each stage as it begins, with the time that it takes, and as it

@@ -13,16 +13,17 @@ import (
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
-// lockFile in the data directory is locked while a daemon runs, and holds its
-// process id. The kernel gives the lock back however the daemon ends.
+// lockFile in the data directory, and in that of the sockets, is locked while a
+// daemon runs, and holds its process id. The kernel gives the lock back however
+// the daemon ends.
 const lockFile = "vmhost.pid"
 
-// lock takes the data directory for this process until release.
-func lock(dataDir string) (release func() error, _ error) {
-	name := filepath.Join(dataDir, lockFile)
+// lock takes a directory for this process until release.
+func lock(dir string) (release func() error, _ error) {
+	name := filepath.Join(dir, lockFile)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("lock data directory: %w", err)
+		return nil, fmt.Errorf("lock directory: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close()
@@ -30,7 +31,7 @@ func lock(dataDir string) (release func() error, _ error) {
 			return nil, fmt.Errorf("lock %s: %w", name, err)
 		}
 		raw, _ := io.ReadAll(io.LimitReader(f, 32)) // the number is a help, no more
-		p := api.Errorf(api.CodeConflict, "another vmhost serve (pid %s) uses %s", strings.TrimSpace(string(raw)), dataDir)
+		p := api.Errorf(api.CodeConflict, "another vmhost serve (pid %s) uses %s", strings.TrimSpace(string(raw)), dir)
 		p.Hint = "stop it, or name another --data-dir, --runtime-dir and --listen"
 		return nil, p
 	}
@@ -41,5 +42,9 @@ func lock(dataDir string) (release func() error, _ error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("write %s: %w", name, err), f.Close())
 	}
-	return f.Close, nil
+	return func() error {
+		// A child that was forked and has not begun its program yet holds the file
+		// too: closing it here would not be enough.
+		return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+	}, nil
 }

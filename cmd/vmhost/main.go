@@ -6,13 +6,13 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 
 	"golang.org/x/term"
 
 	"github.com/deskfork/deskfork/internal/cli"
+	"github.com/deskfork/deskfork/internal/cli/tty"
 )
 
 // version is set by the build.
@@ -33,32 +33,8 @@ func main() {
 		DataDir: dataDir(), Progress: term.IsTerminal(int(os.Stderr.Fd())),
 		Checks: localChecks, Serve: serveCmd, Build: buildCmd,
 	}
-	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
-		cfg.Terminal = terminal{in: os.Stdin, out: os.Stdout}
+	if t, ok := tty.New(os.Stdin, os.Stdout); ok {
+		cfg.Terminal = t
 	}
 	os.Exit(cli.Run(ctx, cfg, os.Args[1:]))
-}
-
-// dataDir is where images, machines and the token lie by default.
-func dataDir() string {
-	if dir := os.Getenv("DESKFORK_DATA"); dir != "" {
-		return dir
-	}
-	if os.Geteuid() == 0 {
-		return "/var/lib/deskfork"
-	}
-	if dir := os.Getenv("XDG_DATA_HOME"); dir != "" {
-		return filepath.Join(dir, "deskfork")
-	}
-	return filepath.Join(os.Getenv("HOME"), ".local", "share", "deskfork")
-}
-
-// runtimeDir is where sockets lie by default; its path must be short.
-func runtimeDir() string {
-	if os.Geteuid() != 0 {
-		if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-			return filepath.Join(dir, "deskfork")
-		}
-	}
-	return "/run/deskfork"
 }

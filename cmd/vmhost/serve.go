@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -18,6 +17,8 @@ import (
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/adapter"
 	"github.com/deskfork/deskfork/internal/host/doctor"
+	"github.com/deskfork/deskfork/internal/host/leases"
+	"github.com/deskfork/deskfork/internal/host/sessions"
 	"github.com/deskfork/deskfork/internal/server"
 	"github.com/deskfork/deskfork/pkg/image"
 	"github.com/deskfork/deskfork/pkg/image/build"
@@ -68,21 +69,18 @@ start finds them again. A second signal ends it by force.`,
 // serve runs the daemon until ctx ends.
 //
 // Order of the end: stop intake (no new calls, those in progress get drainFor,
-// streams are cut), end the host's actors, let go of the machines, which run on,
+// streams are cut), end the runs with their machines, end the host's actors, let go of the machines, which run on,
 // and flush the database; last, give the data directory back. The deferred
 // calls below say the same from the bottom up.
 func serve(ctx context.Context, cfg serveConfig, out io.Writer) (err error) {
-	for _, dir := range []string{cfg.dataDir, cfg.runtimeDir} {
-		// Others may pass: QEMU's user has to reach what is its own.
-		if err := os.MkdirAll(dir, 0o711); err != nil {
-			return fmt.Errorf("make directory: %w", err)
-		}
-	}
-	release, err := lock(cfg.dataDir)
+	release, err := takeDirs(cfg.dataDir, cfg.runtimeDir)
 	if err != nil {
 		return err
 	}
 	defer closing(&err, release)
+	if err := inPlace(cfg.dataDir); err != nil {
+		return err
+	}
 	store, err := image.Open(image.Config{Dir: filepath.Join(cfg.dataDir, imagesDir), RemoveAll: build.RemoveAll, Group: group(cfg.user)})
 	if err != nil {
 		return err
@@ -92,9 +90,19 @@ func serve(ctx context.Context, cfg serveConfig, out io.Writer) (err error) {
 		return err
 	}
 	defer closing(&err, provider.Close)
+	blobs, endBlobs, err := cfg.blobs.open(ctx, cfg.dataDir)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, endBlobs)
+	db, err := cfg.sessions.open(ctx, cfg.dataDir)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, db.Close)
 	h, err := host.New(ctx, host.Config{
 		DataDir: cfg.dataDir, Version: version, Provider: provider, Images: adapter.Images{Store: store},
-		Open: adapter.Opener, Logger: cfg.log,
+		Open: adapter.Opener, Logger: cfg.log, Limits: cfg.limits, Pool: cfg.pool, Billing: cfg.billing, Blobs: blobs, Fences: fences(db),
 	})
 	if err != nil {
 		return err
@@ -104,16 +112,30 @@ func serve(ctx context.Context, cfg serveConfig, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	work, err := newSessions(cfg, h, provider, db)
+	if err != nil {
+		return err
+	}
+	leased, endLeases, err := newLeases(ctx, cfg, h, provider)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, endLeases)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", cfg.listen, err)
 	}
 	defer listener.Close()
-	srv, err := newServer(cfg, h, provider, listener.Addr().String())
+	srv, err := newServer(cfg, parts{host: h, sessions: work, leases: leased}, provider, listener.Addr().String())
 	if err != nil {
 		return err
 	}
-	return run(ctx, parts{cfg: cfg, host: h, server: srv, listener: listener, token: token, out: out})
+	unpublish, err := publish(cfg.dataDir, cfg.reachable(listener.Addr()))
+	if err != nil {
+		return err
+	}
+	defer closing(&err, unpublish)
+	return run(ctx, parts{cfg: cfg, host: h, sessions: work, leases: leased, server: srv, listener: listener, token: token, out: out})
 }
 
 // closing joins the error of an end to that of a function.
@@ -149,14 +171,14 @@ func newProvider(cfg serveConfig) (*qemu.Provider, error) {
 	})
 }
 
-func newServer(cfg serveConfig, h *host.Host, provider vm.Provider, address string) (*server.Server, error) {
+func newServer(cfg serveConfig, p parts, provider vm.Provider, address string) (*server.Server, error) {
 	return server.New(server.Config{
-		Host: h, Address: address, ExternalURL: cfg.external, AllowedHosts: cfg.allowedHosts,
+		Host: p.host, Sessions: p.sessions, Sandboxes: p.leases, Address: address, ExternalURL: cfg.external, AllowedHosts: cfg.allowedHosts,
 		TrustedProxies: cfg.proxies, TLS: cfg.tlsCert != "", OpenMetrics: cfg.openMetrics,
 		Logger: cfg.log, Version: version,
 		Doctor: func() doctor.Config {
 			return doctor.Config{
-				DataDir: cfg.dataDir, Provider: provider, Images: h.Images, Address: address, Listening: true,
+				DataDir: cfg.dataDir, RuntimeDir: cfg.runtimeDir, Provider: provider, Images: p.host.Shelf.List, Address: address, Listening: true,
 				ExternalURL: cfg.external, TLS: cfg.tlsCert != "",
 			}
 		},
@@ -167,6 +189,8 @@ func newServer(cfg serveConfig, h *host.Host, provider vm.Provider, address stri
 type parts struct {
 	cfg      serveConfig
 	host     *host.Host
+	sessions *sessions.Desk
+	leases   *leases.Desk
 	server   *server.Server
 	listener net.Listener
 	token    string // path of the file
@@ -182,12 +206,27 @@ func run(ctx context.Context, p parts) error {
 	defer cutCalls()
 	hosting, endHost := context.WithCancel(context.WithoutCancel(ctx))
 	defer endHost()
+	working, endWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer endWork()
+	worked := make(chan struct{})
 	web := server.HTTP(p.server, p.cfg.log)
 	web.BaseContext = func(net.Listener) context.Context { return calls }
 	var group errgroup.Group
 	group.Go(func() error {
 		defer cancel()
 		return p.host.Run(hosting)
+	})
+	group.Go(func() error {
+		defer cancel()
+		defer close(worked)
+		if err := p.sessions.Run(working); !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	})
+	group.Go(func() error {
+		runLeases(hosting, p.host, p.leases)
+		return nil
 	})
 	group.Go(func() error {
 		defer cancel()
@@ -200,8 +239,11 @@ func run(ctx context.Context, p parts) error {
 		defer endHost()
 		p.announce(ctx)
 		<-ctx.Done()
-		p.cfg.log.Info("stopping; machines run on")
-		return stopIntake(ctx, web, cutCalls)
+		p.cfg.log.Info("stopping; machines run on, but for those of runs")
+		err := stopIntake(ctx, web, cutCalls)
+		endWork()
+		<-worked
+		return err
 	})
 	return group.Wait()
 }

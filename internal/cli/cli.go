@@ -2,75 +2,41 @@ package cli
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/deskfork/deskfork/internal/cli/attach"
-	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/internal/cli/command"
+	"github.com/deskfork/deskfork/internal/cli/desktops"
 )
 
-// Config is all that a command line hangs on. In, Out and Err are required.
-type Config struct {
-	In  io.Reader
-	Out io.Writer
-	Err io.Writer
-	// Version is that of the program.
-	Version string
-	// Address is the server's unless --address says another.
-	// Default http://127.0.0.1:7717.
-	Address string
-	// Token is the bearer token unless --token-file names one; empty: the file
-	// token in the data directory.
-	Token string
-	// DataDir is the default of --data-dir.
-	DataDir string
-	// Terminal is that of In and Out; nil when they are none.
-	Terminal Terminal
-	// Progress says that Err is a terminal, where a line may be overwritten.
-	Progress bool
-	// Checks are those of the doctor that need no server.
-	Checks func(ctx context.Context, dataDir string) []api.Check
-	// Serve and Build make the commands that do not talk to a server: serve
-	// and image build. Nil: there are none.
-	Serve, Build func(*Globals) *cobra.Command
-	// Now is the clock. Nil: time.Now.
-	Now func() time.Time
-}
+// Config is all that a command line hangs on.
+type Config = command.Config
+
+// Globals are the flags of every command.
+type Globals = command.Globals
 
 // Terminal is the user's.
 type Terminal = attach.Terminal
 
-// Globals are the flags of every command.
-type Globals struct {
-	DataDir   string
-	Address   string
-	TokenFile string
-	JSON      bool
-}
+// AddressName is the file in a data directory that says where its server is
+// reached, while that runs: a URL.
+const AddressName = command.AddressName
 
 // app is one run of a command line.
-type app struct {
-	Config
-	Globals
-
-	parsed bool // the command line was understood: an error is not of its use
-}
+type app struct{ *command.App }
 
 // Run runs one command line and returns the exit status. Ending ctx ends the
 // command in an orderly way.
 func Run(ctx context.Context, cfg Config, args []string) int {
-	if cfg.Address == "" {
-		cfg.Address = "http://127.0.0.1:7717"
-	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	a := &app{Config: cfg}
+	a := &app{&command.App{Config: cfg}}
 	root := a.root() //nolint:contextcheck // cobra hands ctx to the commands
 	root.SetArgs(args)
-	return a.exit(root.ExecuteContext(ctx))
+	return a.Exit(root.ExecuteContext(ctx))
 }
 
 func (a *app) root() *cobra.Command {
@@ -88,15 +54,16 @@ the data directory of a server on this machine.`,
   vmhost screenshot first -o screen.png
   vmhost click first 640 400
   vmhost type first "hello"
+  vmhost fork first -n 5 --name try
   vmhost rm first`,
 		SilenceUsage: true, SilenceErrors: true, DisableAutoGenTag: true,
-		PersistentPreRun: func(*cobra.Command, []string) { a.parsed = true },
+		PersistentPreRun: func(*cobra.Command, []string) { a.Parsed = true },
 	}
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	f := root.PersistentFlags()
-	f.StringVar(&a.Globals.Address, "address", a.Config.Address, "the server's `URL`")
+	f.StringVar(&a.Globals.Address, "address", a.Config.Address, "the server's `URL` (default: where the server of the data directory listens, else "+command.DefaultAddress+")")
 	f.StringVar(&a.TokenFile, "token-file", "", "`file` with the bearer token (default: token in the data directory)")
 	f.StringVar(&a.Globals.DataDir, "data-dir", a.Config.DataDir, "`directory` of images, machines and the token")
 	f.BoolVar(&a.JSON, "json", false, "print JSON")
@@ -106,11 +73,12 @@ the data directory of a server on this machine.`,
 		&cobra.Group{ID: "screen", Title: "Screen, pointer and keyboard:"},
 		&cobra.Group{ID: "host", Title: "Host:"},
 	)
-	a.group(root, "desktops", a.createCmd(), a.lsCmd(), a.inspectCmd(), a.waitCmd(), a.rmCmd(), a.logsCmd(), a.eventsCmd())
+	a.group(root, "desktops", desktops.Commands(a.App)...)
+	a.group(root, "desktops", a.runCmd(), a.logsCmd(), a.eventsCmd())
 	a.group(root, "inside", a.execCmd(), a.cpCmd(), a.launchCmd(), a.forwardCmd())
 	a.group(root, "screen", a.screenshotCmd(), a.clickCmd(), a.moveCmd(), a.dragCmd(), a.scrollCmd(),
 		a.typeCmd(), a.keyCmd(), a.clipboardCmd(), a.windowsCmd())
-	a.group(root, "host", a.imageCmd(), a.tokenCmd(), a.doctorCmd(), a.demoCmd(), a.versionCmd())
+	a.group(root, "host", a.imageCmd(), a.tokenCmd(), a.usageCmd(), a.doctorCmd(), a.demoCmd(), a.versionCmd())
 	if a.Serve != nil {
 		a.group(root, "host", a.Serve(&a.Globals))
 	}

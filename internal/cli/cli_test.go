@@ -62,8 +62,8 @@ func TestCommands(t *testing.T) {
 		err    string // part of standard error
 	}{
 		{name: "ls", line: "ls", out: "" +
-			"ID      NAME    IMAGE         STATE   SHAPE    DISPLAY    AGE   LABELS\n" +
-			"d0001   first   debian-xfce   ready   medium   1280x800   2 h   team=qa\n"},
+			"ID      NAME    IMAGE         STATE   SHAPE    DISPLAY    ORIGIN     MEM        AGE   LABELS\n" +
+			"d0001   first   debian-xfce   ready   medium   1280x800   template   96.0 MiB   2 h   team=qa\n"},
 		{name: "ls quiet", line: "ls -q", out: "d0001\n"},
 		{name: "ls filtered", line: "ls -q --filter label=team=dev", out: ""},
 		{name: "ls json", line: "ls --json --filter state=failed", out: "{\n  \"desktops\": []\n}\n"},
@@ -118,6 +118,9 @@ func TestCommands(t *testing.T) {
 		{name: "image ls", line: "image ls", out: "" +
 			"NAME          TAGS     DIGEST         SIZE      DISK      IN USE   AGE\n" +
 			"debian-xfce   latest   0123456789ab   2.0 GiB   8.0 GiB   0        3 h\n"},
+		{name: "image seal", line: "image seal debian-xfce --shape large", out: "t0001\n", err: "(no window came); when the host is less busy, make another: vmhost image seal debian-xfce --again"},
+		{name: "image seal again", line: "image seal debian-xfce --again", out: "t0001\n", err: "a minute or more"},
+		{name: "image seal unknown", line: "image seal nothing", status: 4, err: "nothing"},
 		{name: "image rm unknown", line: "image rm nothing", status: 4, err: "nothing"},
 		{name: "image rm", line: "image rm debian-xfce", out: "debian-xfce\n"},
 		{name: "token create", line: "token create ci --scope read", out: "dft_secret1\n"},

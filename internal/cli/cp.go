@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/parse"
 	"github.com/deskfork/deskfork/internal/cli/transfer"
 )
@@ -30,7 +32,7 @@ directory or ends with /, the input is tar and is unpacked there.`,
   vmhost cp first:/etc/hostname -
   tar c src | vmhost cp - first:/workspace/
   echo hello | vmhost cp - first:/tmp/hello.txt`,
-		Args: args(2, 2), ValidArgsFunction: a.completeCopy,
+		Args: command.Args(2, 2), ValidArgsFunction: a.completeCopy,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			src, err := parse.Parse(given[0])
 			if err != nil {
@@ -45,15 +47,27 @@ directory or ends with /, the input is tar and is unpacked there.`,
 	}
 }
 
+// completeCopy completes D: and local files.
+func (a *app) completeCopy(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if strings.ContainsAny(prefix, "/.:") {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	names := a.Names(cmd.Context(), prefix)
+	for i := range names {
+		names[i] += ":"
+	}
+	return names, cobra.ShellCompDirectiveNoSpace
+}
+
 func (a *app) copyFiles(ctx context.Context, src, dst parse.Target) error {
 	switch {
 	case src.Remote() && dst.Remote():
-		return invalid("both sides are desktops; write: vmhost cp %s:%s - | vmhost cp - %s:%s",
+		return command.Invalid("both sides are desktops; write: vmhost cp %s:%s - | vmhost cp - %s:%s",
 			src.Desktop, src.Path, dst.Desktop, dst.Path)
 	case !src.Remote() && !dst.Remote():
-		return invalid("neither side is a desktop; write D:PATH for one of them")
+		return command.Invalid("neither side is a desktop; write D:PATH for one of them")
 	}
-	d, err := a.desktop(src.Desktop + dst.Desktop)
+	d, err := a.Desktop(src.Desktop + dst.Desktop)
 	if err != nil {
 		return err
 	}

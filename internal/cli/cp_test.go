@@ -138,15 +138,50 @@ func TestCopyStreams(t *testing.T) {
 	}
 }
 
-// TestCopyProgress: a terminal is told how far it is, a file is not.
-func TestCopyProgress(t *testing.T) {
+// TestCopyOfWhatCannotBeRead: the reason, the path and the status come through, in
+// both directions.
+func TestCopyOfWhatCannotBeRead(t *testing.T) {
 	s := desk(t)
-	dir := local(t, map[string]string{"a": strings.Repeat("x", 1<<20)})
+	s.SetFile("first", "/tmp/d/a", []byte("A"), 0o644)
+	s.SetFile("first", "/tmp/d/secret", []byte("B"), 0o200)
 	r := newRun(s, "")
-	r.cfg.Progress = true
-	now := r.cfg.Now()
-	r.cfg.Now = clock(now)
-	if status := r.do(t, "cp", dir+"/a", "first:/tmp/"); status != 0 || !strings.Contains(r.err.String(), "1.0 MiB, ") {
-		t.Errorf("%d, %q", status, &r.err)
+	if got := r.do(t, "cp", "first:/tmp/d", t.TempDir()); got != 3 || !strings.Contains(r.err.String(), "copy /tmp/d: read archive: open ./secret: permission denied") {
+		t.Errorf("status %d; %s", got, &r.err)
+	}
+	r = newRun(s, "")
+	if got := r.do(t, "cp", "first:/tmp/d", "-"); got != 3 || !strings.Contains(r.err.String(), "open ./secret: permission denied") {
+		t.Errorf("to standard output: status %d; %s", got, &r.err)
+	}
+	// /proc/self/mem can be opened, and not read at its beginning.
+	r = newRun(s, "")
+	if got := r.do(t, "cp", "/proc/self/mem", "first:/tmp/mem"); got != 1 || !strings.Contains(r.err.String(), "read /proc/self/mem: input/output error") {
+		t.Errorf("of a file: status %d; %s", got, &r.err)
+	}
+	r = newRun(s, "")
+	if got := r.do(t, "cp", "first:/tmp/d/a", "/proc/self/status"); got != 3 && got != 4 || strings.Contains(r.err.String(), "EOF") {
+		t.Errorf("to where nothing can be written: status %d; %s", got, &r.err)
+	}
+}
+
+// TestCopyTellsHowFarItIs: on a terminal, both ways, and nowhere else.
+func TestCopyTellsHowFarItIs(t *testing.T) {
+	for _, terminal := range []bool{true, false} {
+		s := desk(t)
+		dir := local(t, map[string]string{"a": strings.Repeat("A", 3<<20), "d/b": "B"})
+		for _, tc := range []struct{ src, dst, want string }{
+			{dir + "/a", "first:/tmp/a", "3.0 MiB of 3.0 MiB (100 %), "},
+			{"first:/tmp/a", dir + "/back", "3.0 MiB of 3.0 MiB (100 %), "},
+			{dir + "/d", "first:/tmp/d", " KiB, "},
+		} {
+			r := newRun(s, "")
+			r.cfg.Progress = terminal
+			r.cfg.Now = clock(r.cfg.Now())
+			if got := r.do(t, "cp", tc.src, tc.dst); got != 0 {
+				t.Fatalf("status %d; %s", got, &r.err)
+			}
+			if strings.Contains(r.err.String(), tc.want) != terminal || (r.err.Len() > 0) != terminal {
+				t.Errorf("terminal %t: %s to %s tells %q", terminal, tc.src, tc.dst, &r.err)
+			}
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/deskfork/deskfork/internal/cli/attach"
+	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/parse"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
@@ -43,7 +44,7 @@ any other. While the link of a terminal is down, Ctrl-C leaves.`,
   vmhost exec --shell first 'ls /workspace | wc -l'
   id=$(vmhost exec -d first -- make -C /workspace)
   vmhost exec --attach $id first`,
-		Args: args(1, -1), ValidArgsFunction: a.completeDesktops(1),
+		Args: command.Args(1, -1), ValidArgsFunction: a.CompleteDesktops(1),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			f.desktop, f.program = given[0], program(given[1:])
 			return a.exec(cmd.Context(), f)
@@ -67,18 +68,18 @@ any other. While the link of a terminal is down, Ctrl-C leaves.`,
 func (f *execFlags) check(terminal bool) error {
 	switch {
 	case f.attach != "" && len(f.program) > 0:
-		return invalid("--attach takes no program")
+		return command.Invalid("--attach takes no program")
 	case f.attach != "" && f.detach:
-		return invalid("--attach and --detach exclude each other")
+		return command.Invalid("--attach and --detach exclude each other")
 	case f.attach == "" && len(f.program) == 0:
-		return invalid("name a program to run")
+		return command.Invalid("name a program to run")
 	case f.tty && !f.detach && !terminal:
-		return invalid("-t needs a terminal as standard input and output; leave it out in scripts")
+		return command.Invalid("-t needs a terminal as standard input and output; leave it out in scripts")
 	}
 	f.spec.Argv = f.program
 	if f.shell {
 		if len(f.program) != 1 {
-			return invalid("--shell takes one line, in quotes")
+			return command.Invalid("--shell takes one line, in quotes")
 		}
 		f.spec.Argv, f.spec.Shell = nil, f.program[0]
 	}
@@ -92,7 +93,7 @@ func (a *app) exec(ctx context.Context, f execFlags) error {
 	if err := f.check(a.Terminal != nil); err != nil {
 		return err
 	}
-	d, err := a.desktop(f.desktop)
+	d, err := a.Desktop(f.desktop)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (a *app) exec(ctx context.Context, f execFlags) error {
 		if err != nil {
 			return err
 		}
-		return a.print(status, func(w io.Writer) { fmt.Fprintln(w, status.ID) })
+		return a.Print(status, func(w io.Writer) { fmt.Fprintln(w, status.ID) })
 	}
 	s := attach.Session{Desktop: d, ID: f.attach, Out: a.Out, Err: a.Err}
 	if f.interactive {
@@ -119,15 +120,15 @@ func (a *app) exec(ctx context.Context, f execFlags) error {
 		return err
 	}
 	if a.JSON {
-		if err := a.line(status); err != nil {
+		if err := a.Line(status); err != nil {
 			return err
 		}
 	}
 	if status.TimedOut {
-		a.say("vmhost: the program did not end within %s and was ended", f.timeout)
+		a.Say("vmhost: the program did not end within %s and was ended", f.timeout)
 	}
 	if status.ExitCode != 0 {
-		return exitError(status.ExitCode)
+		return command.ExitError(status.ExitCode)
 	}
 	return err
 }

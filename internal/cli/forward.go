@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/parse"
 	"github.com/deskfork/deskfork/internal/cli/tunnel"
 	"github.com/deskfork/deskfork/pkg/api/client"
@@ -23,13 +24,13 @@ with local port 0 a free one is chosen.`,
 		Example: `  vmhost forward first 8080
   vmhost forward first 3000:80
   vmhost forward first 0.0.0.0:3000:80`,
-		Args: args(2, 2), ValidArgsFunction: a.completeDesktops(1),
+		Args: command.Args(2, 2), ValidArgsFunction: a.CompleteDesktops(1),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			listen, port, err := parse.Forward(given[1])
 			if err != nil {
 				return err
 			}
-			d, err := a.desktop(given[0])
+			d, err := a.Desktop(given[0])
 			if err != nil {
 				return err
 			}
@@ -48,12 +49,12 @@ func (a *app) forward(ctx context.Context, d *client.Desktop, listen string, por
 		return fmt.Errorf("listen on %s: %w", listen, err)
 	}
 	defer l.Close()
-	if err := a.print(map[string]any{"listen": l.Addr().String(), "desktop": d.Ref(), "port": port}, func(w io.Writer) {
+	if err := a.Print(map[string]any{"listen": l.Addr().String(), "desktop": d.Ref(), "port": port}, func(w io.Writer) {
 		fmt.Fprintf(w, "%s -> %s:%d\n", l.Addr(), d.Ref(), port)
 	}); err != nil {
 		return err
 	}
 	return tunnel.Serve(ctx, l, func(ctx context.Context) (net.Conn, error) { return d.Dial(ctx, port) }, func(from net.Addr, err error) {
-		a.say("vmhost: connection of %s: %v", from, err)
+		a.Say("vmhost: connection of %s: %v", from, err)
 	})
 }

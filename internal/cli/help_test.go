@@ -98,10 +98,23 @@ func TestCompletion(t *testing.T) {
 		{[]string{"cp", "./f"}, ":0\n"},
 		{[]string{"create", "d"}, "debian-xfce\n:4\n"},
 		{[]string{"create", "--shape", ""}, "small\nmedium\nlarge\n:4\n"},
+		{[]string{"fork", "f"}, "first\n:4\n"},
+		{[]string{"create", "--snapshot", ""}, "base\n:4\n"},
+		{[]string{"restore", "f"}, "first\n:4\n"},
+		{[]string{"restore", "first", "b"}, "base\n:4\n"},
+		{[]string{"restore", "first", "base", ""}, ":4\n"},
+		{[]string{"snapshot", "f"}, "first\n:4\n"},
+		{[]string{"snapshot", "in"}, "inspect\tDescribe a snapshot as JSON\n:4\n"},
+		{[]string{"snapshot", "rm", "base", ""}, ":4\n"},
+		{[]string{"snapshot", "export", ""}, "base\n:4\n"},
+		{[]string{"snapshot", "export", "base", ""}, ":0\n"},
+		{[]string{"policy", "first", "--idle-action", ""}, "pause\nsuspend\ndelete\n:4\n"},
 		{[]string{"windows", "first", "m"}, "focus\nclose\nmaximize\nminimize\nrestore\nmove\nresize\n:4\n"},
 	} {
 		t.Run(strings.Join(tc.words, " "), func(t *testing.T) {
-			r := newRun(desk(t), "")
+			s := desk(t)
+			newRun(s, "").do(t, "snapshot", "first", "base")
+			r := newRun(s, "")
 			if status := r.do(t, append([]string{"__complete"}, tc.words...)...); status != 0 {
 				t.Fatalf("status %d, %s", status, &r.err)
 			}
@@ -127,6 +140,32 @@ func TestHelp(t *testing.T) {
 		{"inspect"},
 		{"wait"},
 		{"rm"},
+		{"fork"},
+		{"snapshot"},
+		{"snapshot", "create"},
+		{"snapshot", "ls"},
+		{"snapshot", "inspect"},
+		{"snapshot", "rm"},
+		{"snapshot", "export"},
+		{"snapshot", "import"},
+		{"restore"},
+		{"workspace"},
+		{"workspace", "ls"},
+		{"workspace", "log"},
+		{"workspace", "checkpoint"},
+		{"workspace", "restore"},
+		{"workspace", "clone"},
+		{"workspace", "diff"},
+		{"workspace", "export"},
+		{"workspace", "import"},
+		{"workspace", "prune"},
+		{"workspace", "verify"},
+		{"pause"},
+		{"suspend"},
+		{"resume"},
+		{"policy"},
+		{"tree"},
+		{"run"},
 		{"logs"},
 		{"events"},
 		{"exec"},
@@ -146,10 +185,12 @@ func TestHelp(t *testing.T) {
 		{"image", "ls"},
 		{"image", "inspect"},
 		{"image", "rm"},
+		{"image", "seal"},
 		{"token"},
 		{"token", "create"},
 		{"token", "ls"},
 		{"token", "rm"},
+		{"usage"},
 		{"doctor"},
 		{"demo"},
 		{"version"},
@@ -157,7 +198,7 @@ func TestHelp(t *testing.T) {
 		name := strings.Join(append([]string{"vmhost"}, words...), "-")
 		t.Run(name, func(t *testing.T) {
 			r := newRun(clienttest.New(t), "")
-			r.cfg.Address = "http://127.0.0.1:7717"
+			r.cfg.Address = ""
 			if status := r.do(t, append(words, "--help")...); status != 0 {
 				t.Fatalf("status %d, %s", status, &r.err)
 			}
@@ -181,5 +222,32 @@ func TestHelp(t *testing.T) {
 				t.Error("no examples")
 			}
 		})
+	}
+}
+
+// TestAddressOfDataDirectory: the data directory alone leads to its server; what
+// is said otherwise wins.
+func TestAddressOfDataDirectory(t *testing.T) {
+	s := desk(t)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"address": s.URL + "\n", "token": clienttest.Token} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		line, env string
+		status    int
+	}{
+		{line: "ls -q --data-dir " + dir},
+		{line: "ls -q --data-dir " + dir, env: "http://127.0.0.1:1", status: 9},
+		{line: "ls -q --data-dir " + dir + " --address http://127.0.0.1:1", status: 9},
+		{line: "ls -q --data-dir " + dir + " --address " + s.URL, env: "http://127.0.0.1:1"},
+	} {
+		r := newRun(s, "")
+		r.cfg.Address, r.cfg.Token = tc.env, ""
+		if status := r.do(t, strings.Fields(tc.line)...); status != tc.status {
+			t.Errorf("%s with %q: status %d, %s", tc.line, tc.env, status, &r.err)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/parse"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
@@ -29,7 +30,7 @@ func (c *control) option() client.Option { return client.WithHolder(c.holder, c.
 
 // act sends one batch and prints what became of it.
 func (a *app) act(ctx context.Context, ref string, who *control, actions ...api.Action) error {
-	d, err := a.desktop(ref, who.option())
+	d, err := a.Desktop(ref, who.option())
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func (a *app) act(ctx context.Context, ref string, who *control, actions ...api.
 	if err != nil {
 		return err
 	}
-	return a.print(reply, func(w io.Writer) {
+	return a.Print(reply, func(w io.Writer) {
 		for _, r := range reply.Results {
 			if r.Effect != api.EffectConfirmed {
 				fmt.Fprintf(w, "%s: %s\n", r.Kind, r.Effect)
@@ -61,7 +62,7 @@ func (a *app) inputCmd(v verb, actions func(given []string) ([]api.Action, error
 	}
 	cmd := &cobra.Command{
 		Use: v.use, Short: v.short, Long: v.long, Example: v.example,
-		Args: args(v.least+1, most), ValidArgsFunction: a.completeDesktops(1),
+		Args: command.Args(v.least+1, most), ValidArgsFunction: a.CompleteDesktops(1),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			list, err := actions(given[1:])
 			if err != nil {
@@ -96,7 +97,7 @@ func (a *app) clickCmd() *cobra.Command {
 	cmd.Flags().StringVar(&button, "button", "left", "left, middle, right, back or forward")
 	cmd.Flags().IntVar(&count, "count", 1, "how many clicks; 2 is a double click")
 	cmd.Flags().StringSliceVar(&mods, "mods", nil, "`keys` held meanwhile, such as ctrl,shift")
-	oneOf(cmd, "button", "left", "middle", "right", "back", "forward")
+	command.OneOf(cmd, "button", "left", "middle", "right", "back", "forward")
 	return cmd
 }
 
@@ -131,7 +132,7 @@ func (a *app) dragCmd() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&button, "button", "left", "left, middle or right")
 	cmd.Flags().DurationVar(&took, "duration", 0, "time for the path (default: the server's)")
-	oneOf(cmd, "button", "left", "middle", "right")
+	command.OneOf(cmd, "button", "left", "middle", "right")
 	return cmd
 }
 
@@ -149,7 +150,7 @@ func (a *app) scrollCmd() *cobra.Command {
 			return nil, err
 		}
 		if dx == 0 && dy == 0 {
-			return nil, invalid("say how far: --dy, --dx or both")
+			return nil, command.Invalid("say how far: --dy, --dx or both")
 		}
 		return []api.Action{{Kind: "scroll", X: &n[0], Y: &n[1], DX: dx, DY: dy}}, nil
 	})
@@ -211,14 +212,14 @@ standard input.`,
 			text = string(raw)
 		}
 		if !utf8.ValidString(text) {
-			return nil, invalid("text is not UTF-8")
+			return nil, command.Invalid("text is not UTF-8")
 		}
 		var list []api.Action
 		for _, part := range chunks(text, typeChunk) {
 			list = append(list, api.Action{Kind: "text", Text: part, PerSecond: rate})
 		}
 		if list == nil {
-			return nil, invalid("text is empty")
+			return nil, command.Invalid("text is empty")
 		}
 		return list, nil
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/parse"
 	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api/client"
@@ -26,7 +27,7 @@ format follows the file's name: .jpg and .jpeg are JPEG, all else is PNG.`,
 		Example: `  vmhost screenshot first -o screen.png
   vmhost screenshot first -o - --max-width 800 | display
   vmhost screenshot first -o part.jpg --region 0,0,640x400 --quality 70`,
-		Args: args(1, 1), ValidArgsFunction: a.completeDesktops(1),
+		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteDesktops(1),
 		RunE: func(cmd *cobra.Command, given []string) (err error) {
 			if region != "" {
 				if opts.Region, err = parse.Region(region); err != nil {
@@ -47,8 +48,8 @@ format follows the file's name: .jpg and .jpeg are JPEG, all else is PNG.`,
 	f.IntVar(&opts.MaxWidth, "max-width", 0, "scale down to so many `pixels`")
 	f.BoolVar(&opts.Cursor, "cursor", false, "draw the pointer into it")
 	f.StringVar(&opts.Source, "source", "", "who takes it: host or guest (default: the better one)")
-	oneOf(cmd, "format", "png", "jpeg")
-	oneOf(cmd, "source", "host", "guest")
+	command.OneOf(cmd, "format", "png", "jpeg")
+	command.OneOf(cmd, "source", "host", "guest")
 	return cmd
 }
 
@@ -62,7 +63,7 @@ func formatOf(name string) string {
 }
 
 func (a *app) screenshot(ctx context.Context, ref, out string, opts client.ScreenshotOptions) error {
-	d, err := a.desktop(ref)
+	d, err := a.Desktop(ref)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (a *app) screenshot(ctx context.Context, ref, out string, opts client.Scree
 	if err := writePicture(out, shot.Data); err != nil {
 		return err
 	}
-	return a.print(map[string]any{
+	return a.Print(map[string]any{
 		"file": out, "mime": shot.MIME, "width": shot.Width, "height": shot.Height,
 		"scale": shot.Scale, "seq": shot.Seq, "bytes": len(shot.Data),
 	}, func(w io.Writer) {
@@ -106,9 +107,9 @@ input. With --type it is text/html or image/png instead of text/plain.`,
   vmhost clipboard first "to be pasted"
   vmhost clipboard first --type image/png - < picture.png
   vmhost clipboard first --type image/png > picture.png`,
-		Args: args(1, 2), ValidArgsFunction: a.completeDesktops(1),
+		Args: command.Args(1, 2), ValidArgsFunction: a.CompleteDesktops(1),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			d, err := a.desktop(given[0], who.option())
+			d, err := a.Desktop(given[0], who.option())
 			if err != nil {
 				return err
 			}
@@ -119,12 +120,12 @@ input. With --type it is text/html or image/png instead of text/plain.`,
 			if err != nil {
 				return err
 			}
-			return a.print(map[string]any{"type": mime, "data": data}, func(w io.Writer) { _, _ = w.Write(data) })
+			return a.Print(map[string]any{"type": mime, "data": data}, func(w io.Writer) { _, _ = w.Write(data) })
 		},
 	}
 	who.flags(cmd)
 	cmd.Flags().StringVar(&mime, "type", "text/plain", "text/plain, text/html or image/png")
-	oneOf(cmd, "type", "text/plain", "text/html", "image/png")
+	command.OneOf(cmd, "type", "text/plain", "text/html", "image/png")
 	return cmd
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/cli"
+	"github.com/deskfork/deskfork/internal/demo/demotest"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 	"github.com/deskfork/deskfork/pkg/api/client/clienttest"
@@ -211,24 +212,22 @@ func TestForward(t *testing.T) {
 
 func TestDemo(t *testing.T) {
 	s := desk(t)
-	s.OnAction(func(g *clienttest.Guest, a api.Action) {
-		switch a.Kind {
-		case "click":
-			g.AddWindow(api.Window{ID: 20, Class: "Xfce4-terminal", Width: 600, Height: 400, Type: "normal"})
-		case "key":
-			g.WriteFile("/tmp/demo.txt", []byte("hello from Linux\n"))
-		}
-	})
+	demotest.Prepare(s)
 	file := filepath.Join(t.TempDir(), "shot.png")
 	r := newRun(s, "")
 	r.cfg.Token, r.cfg.DataDir = "", t.TempDir()
 	if err := os.WriteFile(r.cfg.DataDir+"/token", []byte(clienttest.Token), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if status := r.do(t, "demo", "first", "-o", file); status != 0 {
+	forks := filepath.Join(t.TempDir(), "forks")
+	if status := r.do(t, "demo", "first", "-o", file, "--forks", forks); status != 0 {
 		t.Fatalf("%d, %s", status, &r.err)
 	}
-	for _, part := range []string{"API:   " + s.URL, "Token: " + r.cfg.DataDir + "/token", "vmhost exec -it first -- bash"} {
+	for _, part := range []string{
+		"first signed in once, in 0.", "it stood still for 32 ms; the last of 5 children\n",
+		"└─ first-demo-5   signs out        session 12ab34cd ended, here only", "sheet: " + forks + "/sheet.png",
+		"API:   " + s.URL, "Token: " + r.cfg.DataDir + "/token", "vmhost exec -it first -- bash",
+	} {
 		if !strings.Contains(r.out.String(), part) {
 			t.Errorf("no %q in %s", part, &r.out)
 		}
@@ -236,7 +235,13 @@ func TestDemo(t *testing.T) {
 	if n := strings.Count(r.out.String(), "\n  vmhost "); n != 5 {
 		t.Errorf("%d commands to try", n)
 	}
-	if raw, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(raw), "\x89PNG") {
-		t.Error(err)
+	files := []string{file}
+	for _, name := range []string{"sheet", "parent", "form", "files", "editor", "terminal", "sign-out"} {
+		files = append(files, filepath.Join(forks, name+".png"))
+	}
+	for _, file := range files {
+		if raw, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(raw), "\x89PNG") {
+			t.Errorf("%s: %v", file, err)
+		}
 	}
 }

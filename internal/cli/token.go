@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api"
 )
@@ -16,7 +17,7 @@ func (a *app) tokenCmd() *cobra.Command {
 		Use: "token", Short: "Create, list and revoke tokens",
 		Example: `  vmhost token create ci --scope read,write --project ci
   vmhost token ls`,
-		Args: args(0, 0),
+		Args: command.Args(0, 0),
 	}
 	cmd.AddCommand(a.tokenCreate(), a.tokenLs(), a.tokenRm())
 	return cmd
@@ -27,10 +28,10 @@ func (a *app) tokenCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "create NAME", Short: "Create a token and print its secret, once",
 		Example: "  umask 077; vmhost token create ci --project ci > ci.token",
-		Args:    args(1, 1), ValidArgsFunction: cobra.NoFileCompletions,
+		Args:    command.Args(1, 1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, given []string) error {
 			spec.Name = given[0]
-			c, err := a.client()
+			c, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -38,21 +39,21 @@ func (a *app) tokenCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(t, func(w io.Writer) { fmt.Fprintln(w, t.Secret) })
+			return a.Print(t, func(w io.Writer) { fmt.Fprintln(w, t.Secret) })
 		},
 	}
 	cmd.Flags().StringVar(&spec.Project, "project", "", "`project` that its desktops belong to (default: default)")
-	cmd.Flags().StringSliceVar(&spec.Scopes, "scope", nil, "what it may do: read, write, admin (default read,write)")
-	oneOf(cmd, "scope", "read", "write", "admin")
+	cmd.Flags().StringSliceVar(&spec.Scopes, "scope", nil, "what it may do: read, write, admin, or billing: see and ack what all projects use (default read,write)")
+	command.OneOf(cmd, "scope", "read", "write", "admin", "billing")
 	return cmd
 }
 
 func (a *app) tokenLs() *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Aliases: []string{"list"}, Short: "List tokens, without their secrets", Example: "  vmhost token ls",
-		Args: args(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
+		Args: command.Args(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
+			c, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -60,7 +61,7 @@ func (a *app) tokenLs() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(api.TokenList{Tokens: list}, func(w io.Writer) {
+			return a.Print(api.TokenList{Tokens: list}, func(w io.Writer) {
 				rows := [][]string{{"ID", "NAME", "PROJECT", "SCOPES", "AGE"}}
 				for _, t := range list {
 					rows = append(rows, []string{t.ID, t.Name, t.Project, strings.Join(t.Scopes, ","), show.Ago(a.Now(), t.Created)})
@@ -74,9 +75,9 @@ func (a *app) tokenLs() *cobra.Command {
 func (a *app) tokenRm() *cobra.Command {
 	return &cobra.Command{
 		Use: "rm ID...", Short: "Revoke tokens", Example: "  vmhost token rm t42",
-		Args: args(1, -1), ValidArgsFunction: cobra.NoFileCompletions,
+		Args: command.Args(1, -1), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, given []string) error {
-			c, err := a.client()
+			c, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -85,7 +86,7 @@ func (a *app) tokenRm() *cobra.Command {
 					return err
 				}
 			}
-			return a.print(map[string][]string{"removed": given}, func(w io.Writer) {
+			return a.Print(map[string][]string{"removed": given}, func(w io.Writer) {
 				fmt.Fprintln(w, strings.Join(given, "\n"))
 			})
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
@@ -23,9 +24,9 @@ func (a *app) logsCmd() *cobra.Command {
 		Example: `  vmhost logs first
   vmhost logs -f first
   vmhost logs --source qemu --tail 50 first`,
-		Args: args(1, 1), ValidArgsFunction: a.completeDesktops(1),
+		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteDesktops(1),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			d, err := a.desktop(given[0])
+			d, err := a.Desktop(given[0])
 			if err != nil {
 				return err
 			}
@@ -43,7 +44,7 @@ func (a *app) logsCmd() *cobra.Command {
 	cmd.Flags().StringVar(&opts.Source, "source", "serial", "serial or qemu")
 	cmd.Flags().IntVar(&opts.Tail, "tail", 0, "so many last `lines` (default: the server's)")
 	cmd.Flags().BoolVarP(&opts.Follow, "follow", "f", false, "go on as the log grows")
-	oneOf(cmd, "source", "serial", "qemu")
+	command.OneOf(cmd, "source", "serial", "qemu")
 	return cmd
 }
 
@@ -57,7 +58,7 @@ func (a *app) eventsCmd() *cobra.Command {
 		Example: `  vmhost events
   vmhost events first --after 0
   vmhost events --json | jq -r .type`,
-		Args: args(0, 1), ValidArgsFunction: a.completeDesktops(1),
+		Args: command.Args(0, 1), ValidArgsFunction: a.CompleteDesktops(1),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if len(given) > 0 {
 				opts.Desktop = given[0]
@@ -70,7 +71,7 @@ func (a *app) eventsCmd() *cobra.Command {
 }
 
 func (a *app) events(ctx context.Context, opts client.EventOptions) error {
-	c, err := a.client()
+	c, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func (a *app) events(ctx context.Context, opts client.EventOptions) error {
 		case err != nil:
 			return err
 		case a.JSON:
-			if err := a.line(e); err != nil {
+			if err := a.Line(e); err != nil {
 				return err
 			}
 		default:

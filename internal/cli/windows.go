@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/parse"
 	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -30,15 +31,15 @@ focus, close, maximize, minimize, restore, move ID X Y, resize ID WIDTH HEIGHT.`
   vmhost windows first focus 33554435
   vmhost windows first move 33554435 0 0
   vmhost windows first resize 33554435 800 600`,
-		Args: args(1, 5),
+		Args: command.Args(1, 5),
 		ValidArgsFunction: func(cmd *cobra.Command, given []string, prefix string) ([]string, cobra.ShellCompDirective) {
 			if len(given) == 1 {
 				return []string{"focus", "close", "maximize", "minimize", "restore", "move", "resize"}, cobra.ShellCompDirectiveNoFileComp
 			}
-			return a.completeDesktops(1)(cmd, given, prefix)
+			return a.CompleteDesktops(1)(cmd, given, prefix)
 		},
 		RunE: func(cmd *cobra.Command, given []string) error {
-			d, err := a.desktop(given[0], who.option())
+			d, err := a.Desktop(given[0], who.option())
 			if err != nil {
 				return err
 			}
@@ -49,7 +50,7 @@ focus, close, maximize, minimize, restore, move ID X Y, resize ID WIDTH HEIGHT.`
 			if err != nil {
 				return err
 			}
-			return a.print(api.WindowList{Windows: list}, func(w io.Writer) { windowTable(w, list) })
+			return a.Print(api.WindowList{Windows: list}, func(w io.Writer) { windowTable(w, list) })
 		},
 	}
 	who.flags(cmd)
@@ -79,14 +80,14 @@ func windowTable(w io.Writer, list []api.Window) {
 func changeWindow(ctx context.Context, d *client.Desktop, op string, words []string) error {
 	n, known := windowOps()[op]
 	if !known {
-		return invalid("%q is none of focus, close, maximize, minimize, restore, move and resize", op)
+		return command.Invalid("%q is none of focus, close, maximize, minimize, restore, move and resize", op)
 	}
 	if len(words) != n+1 {
-		return invalid("%s takes the id of a window and %d numbers", op, n)
+		return command.Invalid("%s takes the id of a window and %d numbers", op, n)
 	}
 	id, err := strconv.ParseUint(words[0], 10, 64)
 	if err != nil {
-		return invalid("%q is not the id of a window; see vmhost windows %s", words[0], d.Ref())
+		return command.Invalid("%q is not the id of a window; see vmhost windows %s", words[0], d.Ref())
 	}
 	v, err := parse.Ints(words[1:]...)
 	if err != nil {
@@ -113,17 +114,17 @@ session, and prints its process id. It goes on by itself; for output and exit
 status use exec.`,
 		Example: `  vmhost launch first -- mousepad /workspace/notes.txt
   vmhost launch first --url https://example.org`,
-		Args: args(1, -1), ValidArgsFunction: a.completeDesktops(1),
+		Args: command.Args(1, -1), ValidArgsFunction: a.CompleteDesktops(1),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			what := api.Launch{URL: url, Dir: dir, Argv: program(given[1:])}
 			if (len(what.Argv) == 0) == (url == "") {
-				return invalid("name a program or an --url, one of them")
+				return command.Invalid("name a program or an --url, one of them")
 			}
 			var err error
 			if what.Env, err = parse.Pairs("env", env); err != nil {
 				return err
 			}
-			d, err := a.desktop(given[0])
+			d, err := a.Desktop(given[0])
 			if err != nil {
 				return err
 			}
@@ -131,7 +132,7 @@ status use exec.`,
 			if err != nil {
 				return err
 			}
-			return a.print(api.Launched{PID: pid}, func(w io.Writer) { fmt.Fprintln(w, pid) })
+			return a.Print(api.Launched{PID: pid}, func(w io.Writer) { fmt.Fprintln(w, pid) })
 		},
 	}
 	cmd.Flags().StringVar(&url, "url", "", "`URL` to open in the default browser")

@@ -63,3 +63,12 @@ func Bytes(n int64) string {
 	}
 	return fmt.Sprintf("%.1f %s", f, units[i])
 }
+
+// Digest is the beginning of a digest, without its algorithm.
+func Digest(digest string) string {
+	_, hex, ok := strings.Cut(digest, ":")
+	if !ok {
+		hex = digest
+	}
+	return hex[:min(12, len(hex))]
+}

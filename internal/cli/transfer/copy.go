@@ -47,7 +47,18 @@ func (c Copy) ToOutput(ctx context.Context, src string, out io.Writer) error {
 func (c Copy) with(ctx context.Context, do func(*copying) error) error {
 	k := &copying{ctx: ctx, files: c.Files, meter: newMeter(c.Progress, c.Now)}
 	defer k.meter.done()
-	return do(k)
+	return coded(do(k))
+}
+
+// coded gives the errors of this machine's files their codes.
+func coded(err error) error {
+	if _, has := errors.AsType[*api.Error](err); has || err == nil {
+		return err
+	}
+	if code, ok := localCode(err); ok {
+		return api.Errorf(code, "%v", err)
+	}
+	return err
 }
 
 func invalid(format string, args ...any) error { return api.Errorf(api.CodeInvalid, format, args...) }
@@ -132,10 +143,31 @@ func (c *copying) upload(src, dst string) error {
 		return local(err)
 	}
 	defer f.Close()
-	_, err = c.files.Write(c.ctx, path.Join(dir, name), c.meter.reader(f), client.WriteOptions{
+	from := &source{r: f}
+	c.meter.total = info.Size()
+	_, err = c.files.Write(c.ctx, path.Join(dir, name), c.meter.reader(from), client.WriteOptions{
 		Mode: unixMode(info.Mode()), Size: info.Size(),
 	})
+	if from.err != nil {
+		return local(from.err)
+	}
 	return err
+}
+
+// source keeps the error of a local file, which the client could only take for one
+// of the connection.
+type source struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.err = err
+	}
+	return n, err
 }
 
 func (c *copying) uploadDir(src, dir, name string) error {
@@ -174,13 +206,17 @@ func (c *copying) download(src, dst string) error {
 			return err
 		}
 		defer r.Close()
-		return Unpack(c.meter.reader(r), dir, name)
+		if err := Unpack(c.meter.reader(r), dir, name); err != nil {
+			return fmt.Errorf("copy %s: %w", info.Path, err)
+		}
+		return nil
 	}
 	r, err := c.files.Open(c.ctx, info.Path)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
+	c.meter.total = info.Size
 	return save(filepath.Join(dir, name), c.meter.reader(r), fs.FileMode(info.Mode).Perm())
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/deskfork/deskfork/pkg/api"
 )
@@ -37,12 +38,20 @@ func placeHere(dst, base string, srcDir, content bool) (dir, name string, _ erro
 // save writes a file under a temporary name first, so that a broken link leaves
 // what was there.
 func save(name string, r io.Reader, mode fs.FileMode) error {
+	return saveBy(name, mode, func(w io.Writer) error {
+		_, err := io.Copy(w, r)
+		return err
+	})
+}
+
+// saveBy is save of what write writes.
+func saveBy(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".vmhost-*")
 	if err != nil {
 		return local(err)
 	}
 	defer os.Remove(f.Name()) //nolint:errcheck // it is not there after the rename
-	_, err = io.Copy(f, r)
+	err = write(f)
 	if err := errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
@@ -54,14 +63,23 @@ func save(name string, r io.Reader, mode fs.FileMode) error {
 
 // local gives an error of this machine's files a code.
 func local(err error) error {
-	code := api.CodeInternal
+	code, _ := localCode(err)
+	return api.Errorf(code, "%v", err)
+}
+
+// localCode is the code of an error of this machine's files, if it is one that
+// users can do something about.
+func localCode(err error) (api.Code, bool) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		code = api.CodeNotFound
+		return api.CodeNotFound, true
 	case errors.Is(err, fs.ErrPermission):
-		code = api.CodePermission
+		return api.CodePermission, true
+	case errors.Is(err, syscall.ENOSPC):
+		return api.CodeNoSpace, true
+	default:
+		return api.CodeInternal, false
 	}
-	return api.Errorf(code, "%v", err)
 }
 
 // unixMode is a mode with its set-id and sticky bits where chmod has them.

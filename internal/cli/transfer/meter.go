@@ -18,6 +18,7 @@ type meter struct {
 	begun time.Time
 	drawn time.Time
 	n     int64
+	total int64 // of what will come; 0: not known
 }
 
 func newMeter(w io.Writer, now func() time.Time) *meter {
@@ -38,12 +39,30 @@ type metered struct {
 
 func (r *metered) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
-	r.m.n += int64(n)
-	if now := r.m.now(); now.Sub(r.m.drawn) >= meterEvery {
-		r.m.drawn = now
-		r.m.draw("\r")
-	}
+	r.m.count(n)
 	return n, err
+}
+
+// writer counts what is written to w.
+func (m *meter) writer(w io.Writer) io.Writer { return &meteredWriter{m: m, w: w} }
+
+type meteredWriter struct {
+	m *meter
+	w io.Writer
+}
+
+func (w *meteredWriter) Write(p []byte) (int, error) {
+	n, err := w.w.Write(p)
+	w.m.count(n)
+	return n, err
+}
+
+func (m *meter) count(n int) {
+	m.n += int64(n)
+	if now := m.now(); now.Sub(m.drawn) >= meterEvery {
+		m.drawn = now
+		m.draw("\r")
+	}
 }
 
 func (m *meter) draw(begin string) {
@@ -51,7 +70,11 @@ func (m *meter) draw(begin string) {
 		return
 	}
 	per := float64(m.n) / max(m.now().Sub(m.begun).Seconds(), 0.001)
-	fmt.Fprintf(m.w, "%s%s, %s/s\x1b[K", begin, show.Bytes(m.n), show.Bytes(int64(per)))
+	of := ""
+	if m.total > 0 {
+		of = fmt.Sprintf(" of %s (%d %%)", show.Bytes(m.total), 100*min(m.n, m.total)/m.total)
+	}
+	fmt.Fprintf(m.w, "%s%s%s, %s/s\x1b[K", begin, show.Bytes(m.n), of, show.Bytes(int64(per)))
 }
 
 // done ends the line of what was shown.

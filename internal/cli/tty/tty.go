@@ -1,4 +1,5 @@
-package main
+// Package tty is the terminal that a command line was started from.
+package tty
 
 import (
 	"context"
@@ -8,17 +9,22 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/deskfork/deskfork/internal/cli"
+	"github.com/deskfork/deskfork/internal/cli/attach"
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
 
-// terminal is the one that vmhost was started from.
-type terminal struct{ in, out *os.File }
+// Terminal is one terminal that is read and written.
+type Terminal struct{ in, out *os.File }
 
-var _ cli.Terminal = terminal{}
+var _ attach.Terminal = Terminal{}
 
-// Raw implements cli.Terminal.
-func (t terminal) Raw() (restore func() error, _ error) {
+// New finds the terminal of two files; ok is false when one of them is none.
+func New(in, out *os.File) (_ Terminal, ok bool) {
+	return Terminal{in: in, out: out}, term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
+}
+
+// Raw implements attach.Terminal.
+func (t Terminal) Raw() (restore func() error, _ error) {
 	state, err := term.MakeRaw(int(t.in.Fd()))
 	if err != nil {
 		return nil, err
@@ -26,8 +32,8 @@ func (t terminal) Raw() (restore func() error, _ error) {
 	return func() error { return term.Restore(int(t.in.Fd()), state) }, nil
 }
 
-// Sizes implements cli.Terminal.
-func (t terminal) Sizes(ctx context.Context) <-chan client.Size {
+// Sizes implements attach.Terminal.
+func (t Terminal) Sizes(ctx context.Context) <-chan client.Size {
 	sizes, changed := make(chan client.Size), make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)
 	go func() { // ends with ctx; who reads the sizes needs none after that

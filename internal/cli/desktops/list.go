@@ -1,6 +1,7 @@
-package cli
+package desktops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,21 +12,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/parse"
 	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
-func (a *app) lsCmd() *cobra.Command {
+func (a *group) lsCmd() *cobra.Command {
 	var filters []string
 	var quiet bool
 	cmd := &cobra.Command{
 		Use: "ls", Aliases: []string{"ps", "list"},
 		Short: "List desktops",
+		Long: `Lists desktops, newest first. ORIGIN is where the machine came from: cold (it
+booted), template or pool (cloned from the image's boot snapshot), fork,
+snapshot, resume or restore. MEM is the memory that it has for itself alone.`,
 		Example: `  vmhost ls
   vmhost ls --filter label=team=qa --filter state=ready
   vmhost rm -f $(vmhost ls -q)`,
-		Args: args(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
+		Args: command.Args(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.list(cmd.Context(), filters, quiet) },
 	}
 	cmd.Flags().StringArrayVarP(&filters, "filter", "f", nil,
@@ -34,12 +39,12 @@ func (a *app) lsCmd() *cobra.Command {
 	return cmd
 }
 
-func (a *app) list(ctx context.Context, filters []string, quiet bool) error {
+func (a *group) list(ctx context.Context, filters []string, quiet bool) error {
 	filter, err := parse.Filter(filters)
 	if err != nil {
 		return err
 	}
-	c, err := a.client()
+	c, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -47,18 +52,19 @@ func (a *app) list(ctx context.Context, filters []string, quiet bool) error {
 	if err != nil {
 		return err
 	}
-	return a.print(api.DesktopList{Desktops: list}, func(w io.Writer) {
+	return a.Print(api.DesktopList{Desktops: list}, func(w io.Writer) {
 		if quiet {
 			for _, d := range list {
 				fmt.Fprintln(w, d.ID)
 			}
 			return
 		}
-		rows := [][]string{{"ID", "NAME", "IMAGE", "STATE", "SHAPE", "DISPLAY", "AGE", "LABELS"}}
+		rows := [][]string{{"ID", "NAME", "IMAGE", "STATE", "SHAPE", "DISPLAY", "ORIGIN", "MEM", "AGE", "LABELS"}}
 		for _, d := range list {
 			rows = append(rows, []string{
-				d.ID, d.Name, d.Image, string(d.State), d.Shape,
-				fmt.Sprintf("%dx%d", d.Display.Width, d.Display.Height), show.Ago(a.Now(), d.Created), labels(d.Labels),
+				d.ID, d.Name, cmp.Or(d.Image, show.Digest(d.ImageDigest)), string(d.State), d.Shape,
+				fmt.Sprintf("%dx%d", d.Display.Width, d.Display.Height), dash(string(d.Origin)), size(d.MemoryPrivate),
+				show.Ago(a.Now(), d.Created), labels(d.Labels),
 			})
 		}
 		show.Table(w, rows...)
@@ -76,15 +82,15 @@ func labels(m map[string]string) string {
 	return strings.Join(words, ",")
 }
 
-func (a *app) inspectCmd() *cobra.Command {
+func (a *group) inspectCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "inspect D...",
 		Short: "Describe desktops as JSON",
 		Example: `  vmhost inspect first
   vmhost inspect first | jq -r .accelerator`,
-		Args: args(1, -1), ValidArgsFunction: a.completeDesktops(-1),
+		Args: command.Args(1, -1), ValidArgsFunction: a.CompleteDesktops(-1),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			c, err := a.client()
+			c, err := a.Client()
 			if err != nil {
 				return err
 			}
@@ -98,14 +104,14 @@ func (a *app) inspectCmd() *cobra.Command {
 			}
 			a.JSON = true
 			if len(list) == 1 {
-				return a.print(list[0], nil)
+				return a.Print(list[0], nil)
 			}
-			return a.print(list, nil)
+			return a.Print(list, nil)
 		},
 	}
 }
 
-func (a *app) rmCmd() *cobra.Command {
+func (a *group) rmCmd() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "rm D...",
@@ -118,9 +124,9 @@ the first error.`,
 			if force {
 				return nil // nothing to remove is no error
 			}
-			return args(1, -1)(cmd, given)
+			return command.Args(1, -1)(cmd, given)
 		},
-		ValidArgsFunction: a.completeDesktops(-1),
+		ValidArgsFunction: a.CompleteDesktops(-1),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return a.remove(cmd.Context(), given, force)
 		},
@@ -129,8 +135,8 @@ the first error.`,
 	return cmd
 }
 
-func (a *app) remove(ctx context.Context, refs []string, force bool) error {
-	c, err := a.client()
+func (a *group) remove(ctx context.Context, refs []string, force bool) error {
+	c, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -148,10 +154,10 @@ func (a *app) remove(ctx context.Context, refs []string, force bool) error {
 		case first == nil:
 			first = err
 		default:
-			a.say("vmhost: %v", err)
+			a.Say("vmhost: %v", err)
 		}
 	}
-	if err := a.print(map[string][]string{"removed": removed}, func(io.Writer) {}); err != nil {
+	if err := a.Print(map[string][]string{"removed": removed}, func(io.Writer) {}); err != nil {
 		return err
 	}
 	return first

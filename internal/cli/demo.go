@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/deskfork/deskfork/internal/cli/command"
+	"github.com/deskfork/deskfork/internal/cli/show"
+	"github.com/deskfork/deskfork/internal/demo"
+)
+
+func (a *app) demoCmd() *cobra.Command {
+	var out, forks string
+	cmd := &cobra.Command{
+		Use:   "demo D",
+		Short: "Show a desktop under control, and five forks of it",
+		Long: `Opens a terminal by clicking, types a line, reads the result back by exec, and
+saves a picture. Then it signs in to a page once, forks the desktop five ways, does
+something else in each child, saves a picture of each and a sheet with all of
+them, and removes the children. It may be repeated.`,
+		Example: `  vmhost demo first -o screenshot.png --forks forks
+  vmhost demo first --forks ''                # the terminal alone`,
+		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteDesktops(1),
+		RunE: func(cmd *cobra.Command, given []string) error { return a.demo(cmd.Context(), given[0], out, forks) },
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "screenshot.png", "`file` for the picture")
+	cmd.Flags().StringVar(&forks, "forks", "forks", "`directory` for the pictures of the forks; empty: no forks")
+	return cmd
+}
+
+// demoLimit is ample: a browser that starts under emulation on a busy host.
+const demoLimit = 15 * time.Minute
+
+func (a *app) demo(ctx context.Context, ref, out, dir string) error {
+	c, err := a.Client()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, demoLimit)
+	defer cancel()
+	result, err := demo.Run(ctx, c.Desktop(ref), a.Say)
+	if err != nil {
+		return err
+	}
+	if err := writePicture(out, result.Picture); err != nil {
+		return err
+	}
+	report := demoReport{File: out, Text: result.Text, Opened: result.Opened}
+	var forked demo.Forked
+	if dir != "" {
+		if forked, err = demo.Forks(ctx, c, c.Desktop(ref), a.Say); err != nil {
+			return err
+		}
+		if report.Forks, err = saveForks(dir, forked); err != nil {
+			return err
+		}
+	}
+	return a.Print(report, func(w io.Writer) {
+		if report.Forks != nil {
+			tellForks(w, forked, report.Forks)
+		}
+		fmt.Fprintf(w, `
+The terminal's picture is in %[1]s.
+API:   %[2]s   (described at %[2]s/docs)
+Token: %[3]s
+
+Try next:
+  vmhost exec -it %[4]s -- bash
+  vmhost screenshot %[4]s -o screen.png
+  vmhost fork %[4]s -n 3 --name try
+  vmhost snapshot %[4]s signed-in && vmhost create --snapshot signed-in --name again
+  vmhost tree
+`, out, c.Address(), a.tokenPlace(), ref)
+	})
+}
+
+// demoReport is what --json prints.
+type demoReport struct {
+	File   string       `json:"file"`
+	Text   string       `json:"text"`
+	Opened bool         `json:"opened"`
+	Forks  *forksReport `json:"forks,omitempty"`
+}
+
+type forksReport struct {
+	Sheet    string       `json:"sheet"`
+	PauseMS  float64      `json:"pause_ms"`
+	SignMS   int64        `json:"sign_in_ms"`
+	UsableMS int64        `json:"usable_ms"` // of the last child, since the call to fork
+	TookMS   int64        `json:"took_ms"`
+	Parent   forkReport   `json:"parent"`
+	Children []forkReport `json:"children"`
+}
+
+type forkReport struct {
+	Name          string `json:"name"`
+	Task          string `json:"task"`
+	Proof         string `json:"proof"`
+	File          string `json:"file"`
+	UsableMS      int64  `json:"usable_ms,omitempty"`
+	MemoryPrivate int64  `json:"memory_private_bytes"`
+	MemoryShared  int64  `json:"memory_shared_bytes"`
+	DiskPrivate   int64  `json:"disk_private_bytes"`
+}
+
+// saveForks writes the pictures into a directory.
+func saveForks(dir string, f demo.Forked) (*forksReport, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory for pictures: %w", err)
+	}
+	r := &forksReport{
+		Sheet: filepath.Join(dir, "sheet.png"), PauseMS: float64(f.Pause.Microseconds()) / 1000,
+		SignMS: f.Sign.Milliseconds(), UsableMS: f.Usable.Milliseconds(), TookMS: f.Took.Milliseconds(),
+	}
+	save := func(d demo.Fork) (forkReport, error) {
+		out := forkReport{
+			Name: d.Name, Task: d.Task, Proof: d.Proof, File: filepath.Join(dir, d.File+".png"), UsableMS: d.Usable.Milliseconds(),
+			MemoryPrivate: d.Node.MemoryPrivate, MemoryShared: d.Node.MemoryShared, DiskPrivate: d.Node.DiskPrivate,
+		}
+		return out, writePicture(out.File, d.Picture)
+	}
+	var err error
+	if r.Parent, err = save(f.Parent); err != nil {
+		return nil, err
+	}
+	for _, c := range f.Children {
+		child, err := save(c)
+		if err != nil {
+			return nil, err
+		}
+		r.Children = append(r.Children, child)
+	}
+	return r, writePicture(r.Sheet, f.Sheet)
+}
+
+// tellForks draws the tree with what each has done and takes.
+func tellForks(w io.Writer, f demo.Forked, r *forksReport) {
+	sign := "was signed in already"
+	if f.SignedIn {
+		sign = fmt.Sprintf("signed in once, in %.1f s", f.Sign.Seconds())
+	}
+	fmt.Fprintf(w, `
+%s %s. For the fork it stood still for %.0f ms; the last of %d children
+was usable %.1f s after the call. All of it took %.0f s.
+
+`, f.Parent.Name, sign, r.PauseMS, len(f.Children), f.Usable.Seconds(), f.Took.Seconds())
+	rows := [][]string{{"NAME", "DID", "READ BACK BY EXEC", "USABLE", "MEMORY PRIVATE", "SHARED", "DISK PRIVATE"}}
+	row := func(lines, usable, did string, d forkReport) {
+		rows = append(rows, []string{
+			lines + d.Name, did, d.Proof, usable,
+			show.Bytes(d.MemoryPrivate), show.Bytes(d.MemoryShared), show.Bytes(d.DiskPrivate),
+		})
+	}
+	row("", "-", "signed in", r.Parent)
+	for i, d := range r.Children {
+		lines := "├─ "
+		if i == len(r.Children)-1 {
+			lines = "└─ "
+		}
+		row(lines, fmt.Sprintf("%.1f s", f.Children[i].Usable.Seconds()), d.Task, d)
+	}
+	show.Table(w, rows...)
+	fmt.Fprintf(w, "\nThe children are removed again; %s goes on.\nAll screens on one sheet: %s; each of them beside it.\n", f.Parent.Name, r.Sheet)
+}
