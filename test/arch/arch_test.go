@@ -113,6 +113,10 @@ func TestAdaptersDoNotMeet(t *testing.T) {
 		"pkg/desktop/rfb":     {"pkg/desktop/keysym"},
 		"pkg/desktop/capture": {},
 		"pkg/guest/client":    {"pkg/guest/mux"},
+		// The decision before the transaction.
+		"pkg/session/transaction": {"pkg/session/plan"},
+
+		"pkg/workspace/checkpoint": {"pkg/workspace/chunk"},
 	}
 	for _, p := range packages(t) {
 		from := sibling(p.name())
@@ -165,8 +169,9 @@ var homes = map[string][]string{
 	"github.com/go-vgo/robotgo":              {"internal/guesthelper"},
 	"github.com/kbinani/screenshot":          {"internal/guesthelper"},
 	"github.com/jezek/xgb":                   {"internal/guesthelper"},
-	"modernc.org/sqlite":                     {"internal/host"},
-	"github.com/pressly/goose/v3":            {"internal/host"},
+	"modernc.org/sqlite":                     {"internal/host", "pkg/session/sqlstore", "pkg/billing/sqlstore"},
+	"github.com/pressly/goose/v3":            {"internal/host", "pkg/session/sqlstore", "pkg/billing/sqlstore"},
+	"github.com/jackc/pgx/v5":                {"pkg/session/sqlstore", "pkg/billing/sqlstore"},
 	"github.com/danielgtaylor/huma/v2":       {"internal/server"},
 	"github.com/spf13/cobra":                 {"cmd", "internal/cli"},
 	"github.com/creack/pty":                  {"internal/guestd"},
@@ -175,6 +180,8 @@ var homes = map[string][]string{
 	"github.com/miekg/dns":                   {"pkg/vm/vmnet"},
 	"github.com/insomniacslk/dhcp":           {"pkg/vm/vmnet"},
 	"go.yaml.in/yaml/v3":                     {"pkg/image/build"},
+	"github.com/minio/minio-go/v7":           {"pkg/blob/s3"},
+	"filippo.io/age":                         {"pkg/workspace/seal"},
 }
 
 // TestLibrariesHaveOneHome keeps a third-party library behind one folder.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,43 +13,55 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/crypto/ssh"
+
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
 
-// ssh is OpenSSH with a warm ControlMaster to the guest's own sshd. The guest
-// has no port on the host, so its connection goes through ours, as a stream of
-// bytes; what is compared is the cost of a command over a link that is open.
-type ssh struct {
+// sshd is the guest's own SSH server, with a key that it knows and the ways to
+// it. Neither way goes through the product: its connections are those of the
+// desktop's private network.
+type sshd struct {
+	l    *local
 	dir  string // key, config, control socket
-	stop func()
+	stop func() // of the port
 }
 
-func (b *bench) startSSH(ctx context.Context) (*ssh, error) {
+const sshSetup = "chmod 700 /home/agent/.ssh && chown -R agent: /home/agent/.ssh && ssh-keygen -A >/dev/null && systemctl start ssh"
+
+// startSSH starts sshd in the guest, and gives it a port of the loopback for
+// programs that want one.
+func startSSH(ctx context.Context, l *local) (_ *sshd, err error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
 		return nil, err
 	}
+	s := &sshd{l: l, dir: dir, stop: func() {}}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
 	if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, "key")).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("ssh-keygen: %w: %s", err, out)
 	}
-	pub, err := os.Open(filepath.Join(dir, "key.pub"))
+	pub, err := os.ReadFile(filepath.Join(dir, "key.pub"))
 	if err != nil {
 		return nil, err
 	}
-	defer pub.Close()
-	if _, err := b.desk.Files().Write(ctx, "/home/agent/.ssh/authorized_keys", pub, client.WriteOptions{Mode: 0o600, Parents: true}); err != nil {
+	const keys = "/home/agent/.ssh/authorized_keys"
+	if _, err := l.desk.Files().Write(ctx, keys, bytes.NewReader(pub), client.WriteOptions{Mode: 0o600, Parents: true}); err != nil {
 		return nil, err
 	}
-	setup := "chmod 700 /home/agent/.ssh && chown -R agent: /home/agent/.ssh && ssh-keygen -A >/dev/null && systemctl start ssh"
-	if res, err := b.desk.Execs().Run(ctx, api.Exec{Shell: setup, User: "root"}); err != nil || res.ExitCode != 0 {
+	if res, err := l.desk.Execs().Run(ctx, api.Exec{Shell: sshSetup, User: "root"}); err != nil || res.ExitCode != 0 {
 		return nil, fmt.Errorf("start sshd in the guest: %w: %s", err, res.Stderr)
 	}
-	port, stop, err := b.tunnel(ctx, 22)
+	port, stop, err := s.forward(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &ssh{dir: dir, stop: stop}
+	s.stop = stop
 	config := fmt.Sprintf("Host guest\n HostName 127.0.0.1\n Port %d\n User agent\n IdentityFile %s/key\n StrictHostKeyChecking no\n UserKnownHostsFile /dev/null\n LogLevel ERROR\n ControlMaster auto\n ControlPath %s/ctl\n ControlPersist 600\n", port, dir, dir)
 	if err := os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600); err != nil {
 		return nil, err
@@ -55,8 +69,8 @@ func (b *bench) startSSH(ctx context.Context) (*ssh, error) {
 	return s, s.run(ctx, "ssh", "guest", "true")
 }
 
-// run runs ssh or scp with our configuration.
-func (s *ssh) run(ctx context.Context, program string, args ...string) error {
+// run runs OpenSSH's ssh or scp; they share one warm connection (ControlMaster).
+func (s *sshd) run(ctx context.Context, program string, args ...string) error {
 	out, err := exec.CommandContext(ctx, program, append([]string{"-F", filepath.Join(s.dir, "config")}, args...)...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", program, strings.Join(args, " "), err, out)
@@ -64,15 +78,49 @@ func (s *ssh) run(ctx context.Context, program string, args ...string) error {
 	return nil
 }
 
-func (s *ssh) close() {
+// library opens one connection of Go's ssh client, in this process.
+func (s *sshd) library(ctx context.Context) (*ssh.Client, error) {
+	key, err := os.ReadFile(filepath.Join(s.dir, "key"))
+	if err != nil {
+		return nil, err
+	}
+	signer, err := ssh.ParsePrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.l.dial(ctx, 22)
+	if err != nil {
+		return nil, err
+	}
+	c, chans, reqs, err := ssh.NewClientConn(conn, "guest:22", &ssh.ClientConfig{
+		User: "agent", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)},
+		HostKeyCallback: ssh.InsecureIgnoreHostKey(), //nolint:gosec // a private cable to a guest of our own
+	})
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return ssh.NewClient(c, chans, reqs), nil
+}
+
+// session runs a command in a new session of an open connection.
+func session(c *ssh.Client, command string) error {
+	s, err := c.NewSession()
+	if err != nil {
+		return err
+	}
+	defer s.Close() //nolint:errcheck // it has ended
+	return s.Run(command)
+}
+
+func (s *sshd) close() {
 	_ = exec.Command("ssh", "-F", filepath.Join(s.dir, "config"), "-O", "exit", "guest").Run() //nolint:noctx // clean-up outlives the run
 	s.stop()
 	_ = os.RemoveAll(s.dir)
 }
 
-// tunnel listens on the loopback and carries each connection to a port of the
-// guest, until stop.
-func (b *bench) tunnel(ctx context.Context, port int) (int, func(), error) {
+// forward listens on the loopback and carries each connection to sshd, until
+// stop.
+func (s *sshd) forward(ctx context.Context) (int, func(), error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, nil, err
@@ -81,19 +129,21 @@ func (b *bench) tunnel(ctx context.Context, port int) (int, func(), error) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			local, err := l.Accept()
+			near, err := l.Accept()
 			if err != nil {
 				return
 			}
 			wg.Go(func() {
-				defer local.Close()
-				remote, err := b.desk.Dial(ctx, port)
+				defer near.Close()
+				far, err := s.l.dial(ctx, 22)
 				if err != nil {
 					return
 				}
-				defer remote.Close()
-				wg.Go(func() { _, _ = io.Copy(remote, local); remote.Close() })
-				_, _ = io.Copy(local, remote)
+				stop := context.AfterFunc(ctx, func() { far.Close(); near.Close() })
+				defer stop()
+				defer far.Close()
+				wg.Go(func() { _, _ = io.Copy(far, near); far.Close() })
+				_, _ = io.Copy(near, far)
 			})
 		}
 	})

@@ -20,6 +20,7 @@ import (
 )
 
 func TestExecOneShot(t *testing.T) {
+	d := lend(t)
 	tests := []struct {
 		name string
 		spec api.Exec
@@ -39,7 +40,7 @@ func TestExecOneShot(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			res, err := desk.Execs().Run(t.Context(), tt.spec)
+			res, err := d.Execs().Run(t.Context(), tt.spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,14 +53,16 @@ func TestExecOneShot(t *testing.T) {
 }
 
 func TestExecNotFound(t *testing.T) {
-	_, err := desk.Exec(t.Context(), "/no/such/program")
+	d := lend(t)
+	_, err := d.Exec(t.Context(), "/no/such/program")
 	code(t, err, api.CodeNotFound)
 }
 
 // TestExecDeadline kills the whole process group, grandchildren included.
 func TestExecDeadline(t *testing.T) {
+	d := lend(t)
 	begin := time.Now()
-	res, err := desk.Execs().Run(t.Context(), api.Exec{Shell: "sleep 987 & sleep 986; true", TimeoutMS: 1500})
+	res, err := d.Execs().Run(t.Context(), api.Exec{Shell: "sleep 987 & sleep 986; true", TimeoutMS: 1500})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +72,7 @@ func TestExecDeadline(t *testing.T) {
 	if took := time.Since(begin); took > 30*time.Second {
 		t.Errorf("took %s", took)
 	}
-	if left := shell(t, "pgrep -f 'sleep 98[67]'"); left.ExitCode == 0 {
+	if left := d.shell(t, "pgrep -f 'sleep 98[67]'"); left.ExitCode == 0 {
 		t.Errorf("processes left: %s", left.Stdout)
 	}
 }
@@ -77,9 +80,10 @@ func TestExecDeadline(t *testing.T) {
 // TestExecStreamsExactly sends 32 MiB through a program and back, with
 // back-pressure on both sides.
 func TestExecStreamsExactly(t *testing.T) {
+	d := lend(t)
 	const size = 32 << 20
 	want, got := sha256.New(), sha256.New()
-	status, err := desk.Execs().Command(t.Context(), api.Exec{Argv: []string{"cat"}, Stdin: true}, client.Streams{
+	status, err := d.Execs().Command(t.Context(), api.Exec{Argv: []string{"cat"}, Stdin: true}, client.Streams{
 		Stdin:  io.TeeReader(io.LimitReader(&pattern{}, size), want),
 		Stdout: got,
 	})
@@ -106,6 +110,7 @@ func (p *pattern) Read(b []byte) (int, error) {
 }
 
 func TestExecPTY(t *testing.T) {
+	d := lend(t)
 	pr, pw := io.Pipe()
 	resize := make(chan client.Size, 1)
 	var out syncBuffer
@@ -113,7 +118,7 @@ func TestExecPTY(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		status, err := desk.Execs().Command(ctx, api.Exec{Argv: []string{"bash", "--norc"}, PTY: true, Stdin: true, Cols: 80, Rows: 24},
+		status, err := d.Execs().Command(ctx, api.Exec{Argv: []string{"bash", "--norc"}, PTY: true, Stdin: true, Cols: 80, Rows: 24},
 			client.Streams{Stdin: pr, Stdout: &out, Resize: resize})
 		if err == nil && status.ExitCode != 3 {
 			err = fmt.Errorf("exit code %d, want 3", status.ExitCode)
@@ -123,7 +128,7 @@ func TestExecPTY(t *testing.T) {
 	say := func(line string) { _, _ = io.WriteString(pw, line+"\n") }
 	expect := func(what string) {
 		t.Helper()
-		until(t, time.Minute, fmt.Sprintf("output %q", what), func(context.Context) error {
+		d.until(t, time.Minute, fmt.Sprintf("output %q", what), func(context.Context) error {
 			if !strings.Contains(out.String(), what) {
 				return fmt.Errorf("have %q", out.String())
 			}
@@ -134,7 +139,7 @@ func TestExecPTY(t *testing.T) {
 	expect("24 80")
 	expect("is-a-2-tty")
 	resize <- client.Size{Cols: 101, Rows: 33}
-	until(t, time.Minute, "new size", func(context.Context) error {
+	d.until(t, time.Minute, "new size", func(context.Context) error {
 		say("stty size")
 		if !strings.Contains(out.String(), "33 101") {
 			return errors.New(out.String())
@@ -150,7 +155,8 @@ func TestExecPTY(t *testing.T) {
 // TestExecAttachAgain leaves a program alone, comes back by id, and misses
 // nothing and sees nothing twice.
 func TestExecAttachAgain(t *testing.T) {
-	st, err := desk.Execs().Start(t.Context(), api.Exec{Shell: "for i in $(seq 1 200); do echo line $i; sleep 0.02; done"})
+	d := lend(t)
+	st, err := d.Execs().Start(t.Context(), api.Exec{Shell: "for i in $(seq 1 200); do echo line $i; sleep 0.02; done"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,13 +165,13 @@ func TestExecAttachAgain(t *testing.T) {
 		fmt.Fprintf(&want, "line %d\n", i+1)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-	_, err = desk.Execs().Attach(short, st.ID, client.Streams{Stdout: &got})
+	_, err = d.Execs().Attach(short, st.ID, client.Streams{Stdout: &got})
 	cancel()
 	if err == nil {
 		t.Fatal("the first attach saw the end; it was meant to be cut")
 	}
 	first := got.Len()
-	end, err := desk.Execs().Attach(t.Context(), st.ID, client.Streams{Stdout: &got, OutFrom: int64(first)})
+	end, err := d.Execs().Attach(t.Context(), st.ID, client.Streams{Stdout: &got, OutFrom: int64(first)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,32 +181,33 @@ func TestExecAttachAgain(t *testing.T) {
 	if diff := cmp.Diff(want.String(), got.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if err := desk.Execs().Forget(t.Context(), st.ID); err != nil {
+	if err := d.Execs().Forget(t.Context(), st.ID); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestExecSignal(t *testing.T) {
-	st, err := desk.Execs().Start(t.Context(), api.Exec{Shell: `trap 'echo caught; exit 9' USR1; echo ready; while :; do sleep 0.1; done`})
+	d := lend(t)
+	st, err := d.Execs().Start(t.Context(), api.Exec{Shell: `trap 'echo caught; exit 9' USR1; echo ready; while :; do sleep 0.1; done`})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out syncBuffer
 	done := make(chan api.ExecStatus, 1)
 	go func() {
-		end, err := desk.Execs().Attach(t.Context(), st.ID, client.Streams{Stdout: &out})
+		end, err := d.Execs().Attach(t.Context(), st.ID, client.Streams{Stdout: &out})
 		if err != nil {
 			t.Error(err)
 		}
 		done <- end
 	}()
-	until(t, time.Minute, "ready", func(context.Context) error {
+	d.until(t, time.Minute, "ready", func(context.Context) error {
 		if !strings.Contains(out.String(), "ready") {
 			return errors.New(out.String())
 		}
 		return nil
 	})
-	if err := desk.Execs().Signal(t.Context(), st.ID, "USR1"); err != nil {
+	if err := d.Execs().Signal(t.Context(), st.ID, "USR1"); err != nil {
 		t.Fatal(err)
 	}
 	if end := <-done; end.ExitCode != 9 || !strings.Contains(out.String(), "caught") {
@@ -210,18 +217,19 @@ func TestExecSignal(t *testing.T) {
 
 // TestExecIsIdempotentByID starts nothing twice.
 func TestExecIsIdempotentByID(t *testing.T) {
-	dir := folder(t)
+	d := lend(t)
+	dir := d.folder(t)
 	spec := api.Exec{ID: "once", Shell: "echo x >> " + dir + "/count"}
 	for range 3 {
-		st, err := desk.Execs().Start(t.Context(), spec)
+		st, err := d.Execs().Start(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := desk.Execs().Attach(t.Context(), st.ID, client.Streams{}); err != nil {
+		if _, err := d.Execs().Attach(t.Context(), st.ID, client.Streams{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := get(t, dir+"/count"); got != "x\n" {
+	if got := d.get(t, dir+"/count"); got != "x\n" {
 		t.Errorf("ran %d times", strings.Count(got, "x"))
 	}
 }

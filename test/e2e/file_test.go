@@ -23,12 +23,13 @@ import (
 // TestFileRoundTrip has no size cliff: it moves files on both sides of every
 // likely buffer, and compares hashes made in the guest.
 func TestFileRoundTrip(t *testing.T) {
-	dir := folder(t)
+	d := lend(t)
+	dir := d.folder(t)
 	for _, size := range []int64{0, 1, 65_535, 65_537, 1 << 20, 70 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			sent, got := sha256.New(), sha256.New()
 			file := fmt.Sprintf("%s/%d", dir, size)
-			info, err := desk.Files().Write(t.Context(), file, io.TeeReader(io.LimitReader(&pattern{}, size), sent), client.WriteOptions{Mode: 0o640})
+			info, err := d.Files().Write(t.Context(), file, io.TeeReader(io.LimitReader(&pattern{}, size), sent), client.WriteOptions{Mode: 0o640})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -36,10 +37,10 @@ func TestFileRoundTrip(t *testing.T) {
 				t.Errorf("info = %+v", info)
 			}
 			want := fmt.Sprintf("%x", sent.Sum(nil))
-			if there := strings.Fields(sh(t, "sha256sum "+file))[0]; there != want {
+			if there := strings.Fields(d.sh(t, "sha256sum "+file))[0]; there != want {
 				t.Errorf("in the guest %s, sent %s", there, want)
 			}
-			r, err := desk.Files().Open(t.Context(), file)
+			r, err := d.Files().Open(t.Context(), file)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,9 +56,10 @@ func TestFileRoundTrip(t *testing.T) {
 }
 
 func TestFileRange(t *testing.T) {
-	dir := folder(t)
-	put(t, dir+"/digits", "0123456789")
-	r, err := desk.Files().OpenRange(t.Context(), dir+"/digits", 3, 4)
+	d := lend(t)
+	dir := d.folder(t)
+	d.put(t, dir+"/digits", "0123456789")
+	r, err := d.Files().OpenRange(t.Context(), dir+"/digits", 3, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +72,9 @@ func TestFileRange(t *testing.T) {
 // TestFileReplaceIsAtomic cuts an upload in the middle: the old file stays,
 // and nothing is left beside it.
 func TestFileReplaceIsAtomic(t *testing.T) {
-	dir := folder(t)
-	put(t, dir+"/keep", "old")
+	d := lend(t)
+	dir := d.folder(t)
+	d.put(t, dir+"/keep", "old")
 	ctx, cancel := context.WithCancel(t.Context())
 	pr, pw := io.Pipe()
 	go func() {
@@ -79,28 +82,29 @@ func TestFileReplaceIsAtomic(t *testing.T) {
 		cancel()
 		pw.CloseWithError(context.Canceled)
 	}()
-	if _, err := desk.Files().Write(ctx, dir+"/keep", pr, client.WriteOptions{}); err == nil {
+	if _, err := d.Files().Write(ctx, dir+"/keep", pr, client.WriteOptions{}); err == nil {
 		t.Fatal("the cut upload succeeded")
 	}
-	until(t, 30*time.Second, "only the old file", func(context.Context) error {
-		if ls := sh(t, "ls -A "+dir); ls != "keep\n" {
+	d.until(t, 30*time.Second, "only the old file", func(context.Context) error {
+		if ls := d.sh(t, "ls -A "+dir); ls != "keep\n" {
 			return fmt.Errorf("folder holds %q", ls)
 		}
 		return nil
 	})
-	if got := get(t, dir+"/keep"); got != "old" {
+	if got := d.get(t, dir+"/keep"); got != "old" {
 		t.Errorf("file is %q", got)
 	}
 }
 
 func TestFileVerbs(t *testing.T) {
-	dir := folder(t)
-	ctx, files := t.Context(), desk.Files()
+	d := lend(t)
+	dir := d.folder(t)
+	ctx, files := t.Context(), d.Files()
 	if err := files.Mkdir(ctx, api.Mkdir{Path: dir + "/a/b", Parents: true}); err != nil {
 		t.Fatal(err)
 	}
-	put(t, dir+"/a/ö 文", "x")
-	sh(t, "ln -s /etc/hostname "+dir+"/a/link")
+	d.put(t, dir+"/a/ö 文", "x")
+	d.sh(t, "ln -s /etc/hostname "+dir+"/a/link")
 	entries, err := files.List(ctx, dir+"/a")
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +122,7 @@ func TestFileVerbs(t *testing.T) {
 	if err := files.Rename(ctx, dir+"/a/ö 文", dir+"/a/b/new"); err != nil {
 		t.Error(err)
 	}
-	if got := sh(t, "stat -c %a "+dir+"/a/b/new"); got != "600\n" {
+	if got := d.sh(t, "stat -c %a "+dir+"/a/b/new"); got != "600\n" {
 		t.Errorf("mode %s", got)
 	}
 	code(t, files.Remove(ctx, dir+"/a", false), api.CodeConflict)
@@ -132,7 +136,8 @@ func TestFileVerbs(t *testing.T) {
 }
 
 func TestFileArchive(t *testing.T) {
-	dir := folder(t)
+	d := lend(t)
+	dir := d.folder(t)
 	var packed bytes.Buffer
 	tw := tar.NewWriter(&packed)
 	for name, body := range map[string]string{"tree/one": "1", "tree/sub/zwei": "2", "tree/sub/三": "3"} {
@@ -140,13 +145,13 @@ func TestFileArchive(t *testing.T) {
 		_, _ = io.WriteString(tw, body)
 	}
 	_ = tw.Close()
-	if err := desk.Files().Extract(t.Context(), dir, &packed); err != nil {
+	if err := d.Files().Extract(t.Context(), dir, &packed); err != nil {
 		t.Fatal(err)
 	}
-	if got := sh(t, "cd "+dir+" && find tree -type f | LC_ALL=C sort | xargs cat"); got != "123" {
+	if got := d.sh(t, "cd "+dir+" && find tree -type f | LC_ALL=C sort | xargs cat"); got != "123" {
 		t.Errorf("extracted %q", got)
 	}
-	r, err := desk.Files().Archive(t.Context(), dir+"/tree")
+	r, err := d.Files().Archive(t.Context(), dir+"/tree")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,21 +175,22 @@ func TestFileArchive(t *testing.T) {
 // TestArchiveStaysInside: entries that climb out or lead through a link are
 // refused, and nothing outside changes.
 func TestArchiveStaysInside(t *testing.T) {
+	d := lend(t)
 	for name, h := range map[string]*tar.Header{
 		"dotdot":   {Name: "../../escaped", Typeflag: tar.TypeReg},
 		"absolute": {Name: "/tmp/e2e/escaped", Typeflag: tar.TypeReg},
 		"link":     {Name: "out/escaped", Typeflag: tar.TypeReg},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := folder(t) + "/in"
-			sh(t, "mkdir "+dir)
+			dir := d.folder(t) + "/in"
+			d.sh(t, "mkdir "+dir)
 			var packed bytes.Buffer
 			tw := tar.NewWriter(&packed)
 			_ = tw.WriteHeader(&tar.Header{Name: "out", Typeflag: tar.TypeSymlink, Linkname: "/tmp/e2e"})
 			_ = tw.WriteHeader(h)
 			_ = tw.Close()
-			err := desk.Files().Extract(t.Context(), dir, &packed)
-			if found := sh(t, "find /tmp /home -name escaped 2>/dev/null | grep -v "+dir+" || true"); found != "" {
+			err := d.Files().Extract(t.Context(), dir, &packed)
+			if found := d.sh(t, "find /tmp /home -name escaped 2>/dev/null | grep -v "+dir+" || true"); found != "" {
 				t.Errorf("escaped to %s (error %v)", found, err)
 			}
 		})
@@ -192,13 +198,14 @@ func TestArchiveStaysInside(t *testing.T) {
 }
 
 func TestFileWatch(t *testing.T) {
-	dir := folder(t)
+	d := lend(t)
+	dir := d.folder(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	seen := make(chan string, 100)
 	go func() {
 		defer close(seen)
-		for change, err := range desk.Files().Watch(ctx, dir, true) {
+		for change, err := range d.Files().Watch(ctx, dir, true) {
 			if err != nil {
 				return
 			}
@@ -215,7 +222,7 @@ func TestFileWatch(t *testing.T) {
 				return
 			}
 		case <-tick.C:
-			put(t, fmt.Sprintf("%s/f%d", dir, n), "x")
+			d.put(t, fmt.Sprintf("%s/f%d", dir, n), "x")
 		case <-ctx.Done():
 			t.Fatal("no change was reported")
 		}
@@ -223,7 +230,8 @@ func TestFileWatch(t *testing.T) {
 }
 
 func TestWorkspace(t *testing.T) {
-	if got := sh(t, "findmnt -no SOURCE,FSTYPE /workspace; stat -c %U /workspace"); got != "/dev/vdb ext4\nagent\n" {
+	d := lend(t)
+	if got := d.sh(t, "findmnt -no SOURCE,FSTYPE /workspace; stat -c %U /workspace"); got != "/dev/vdb ext4\nagent\n" {
 		t.Errorf("workspace: %q", got)
 	}
 }
@@ -231,21 +239,23 @@ func TestWorkspace(t *testing.T) {
 // TestWorkspaceFull puts 600 MiB into 512: a clear error, nothing left, and
 // the space is there again.
 func TestWorkspaceFull(t *testing.T) {
-	_, err := desk.Files().Write(t.Context(), "/workspace/big", io.LimitReader(&pattern{}, 600<<20), client.WriteOptions{})
+	d := lend(t)
+	_, err := d.Files().Write(t.Context(), "/workspace/big", io.LimitReader(&pattern{}, 600<<20), client.WriteOptions{})
 	code(t, err, api.CodeNoSpace)
-	if got := sh(t, "ls -A /workspace | grep -v lost+found || true"); got != "" {
+	if got := d.sh(t, "ls -A /workspace | grep -v lost+found || true"); got != "" {
 		t.Errorf("left behind: %q", got)
 	}
-	if _, err := desk.Files().Write(t.Context(), "/workspace/small", io.LimitReader(&pattern{}, 64<<20), client.WriteOptions{}); err != nil {
+	if _, err := d.Files().Write(t.Context(), "/workspace/small", io.LimitReader(&pattern{}, 64<<20), client.WriteOptions{}); err != nil {
 		t.Errorf("after the full disk: %v", err)
 	}
-	sh(t, "rm /workspace/small")
+	d.sh(t, "rm /workspace/small")
 }
 
 // TestCopyCommand is `vmhost cp` both ways, with a folder and standard input
 // and output.
 func TestCopyCommand(t *testing.T) {
-	dir, local := folder(t), t.TempDir()
+	d := lend(t)
+	dir, local := d.folder(t), t.TempDir()
 	if err := os.MkdirAll(filepath.Join(local, "tree/sub"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -254,23 +264,23 @@ func TestCopyCommand(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, status := cli(t, "", "cp", filepath.Join(local, "tree"), "main:"+dir); status != 0 {
+	if out, status := cli(t, "", "cp", filepath.Join(local, "tree"), d.Info.Name+":"+dir); status != 0 {
 		t.Fatalf("cp in: %d %s", status, out)
 	}
-	if got := sh(t, "cat "+dir+"/tree/a "+dir+"/tree/sub/b"); got != "AB" {
+	if got := d.sh(t, "cat "+dir+"/tree/a "+dir+"/tree/sub/b"); got != "AB" {
 		t.Errorf("in the guest: %q", got)
 	}
-	if out, status := cli(t, "", "cp", "main:"+dir+"/tree", filepath.Join(local, "back")); status != 0 {
+	if out, status := cli(t, "", "cp", d.Info.Name+":"+dir+"/tree", filepath.Join(local, "back")); status != 0 {
 		t.Fatalf("cp out: %d %s", status, out)
 	}
 	got, err := os.ReadFile(filepath.Join(local, "back/sub/b"))
 	if err != nil || string(got) != "B" {
 		t.Errorf("back: %q, %v", got, err)
 	}
-	if _, status := cli(t, "piped", "cp", "-", "main:"+dir+"/piped"); status != 0 {
+	if _, status := cli(t, "piped", "cp", "-", d.Info.Name+":"+dir+"/piped"); status != 0 {
 		t.Fatalf("cp from standard input: %d", status)
 	}
-	if out, status := cli(t, "", "cp", "main:"+dir+"/piped", "-"); status != 0 || out != "piped" {
+	if out, status := cli(t, "", "cp", d.Info.Name+":"+dir+"/piped", "-"); status != 0 || out != "piped" {
 		t.Errorf("cp to standard output: %d %q", status, out)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
+	"github.com/deskfork/deskfork/test/harness"
 )
 
 var (
@@ -29,10 +30,11 @@ var (
 	painterPy string
 )
 
-// until repeats check until it is content, at most for d.
-func until(t *testing.T, d time.Duration, what string, check func(ctx context.Context) error) {
+// until repeats check until it is content, at most for limit. It
+// keeps a picture when it is not.
+func (d desk) until(t *testing.T, limit time.Duration, what string, check func(ctx context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -48,16 +50,16 @@ func until(t *testing.T, d time.Duration, what string, check func(ctx context.Co
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			picture(t)
-			t.Fatalf("%s within %s: %v", what, d, last)
+			d.picture(t)
+			t.Fatalf("%s within %s: %v", what, limit, last)
 		}
 	}
 }
 
 // picture keeps what the screen shows beside a failure (go test -artifacts).
-func picture(t *testing.T) {
+func (d desk) picture(t *testing.T) {
 	t.Helper()
-	s, err := desk.Screenshot(context.WithoutCancel(t.Context()))
+	s, err := d.Screenshot(context.WithoutCancel(t.Context()))
 	if err != nil {
 		t.Logf("no picture of the failure: %v", err)
 		return
@@ -71,18 +73,18 @@ func picture(t *testing.T) {
 }
 
 // sh runs a shell command in the guest and returns its standard output.
-func sh(t *testing.T, command string) string {
+func (d desk) sh(t *testing.T, command string) string {
 	t.Helper()
-	res := shell(t, command)
+	res := d.shell(t, command)
 	if res.ExitCode != 0 {
 		t.Fatalf("sh %q: exit %d: %s%s", command, res.ExitCode, res.Stdout, res.Stderr)
 	}
 	return string(res.Stdout)
 }
 
-func shell(t *testing.T, command string) api.ExecResult {
+func (d desk) shell(t *testing.T, command string) api.ExecResult {
 	t.Helper()
-	res, err := desk.Execs().Run(t.Context(), api.Exec{Shell: command, TimeoutMS: 120_000})
+	res, err := d.Execs().Run(t.Context(), api.Exec{Shell: command, TimeoutMS: 120_000})
 	if err != nil {
 		t.Fatalf("sh %q: %v", command, err)
 	}
@@ -90,28 +92,28 @@ func shell(t *testing.T, command string) api.ExecResult {
 }
 
 // folder makes a folder of the test's own in the guest.
-func folder(t *testing.T) string {
+func (d desk) folder(t *testing.T) string {
 	t.Helper()
 	dir := path.Join("/tmp/e2e", strings.ReplaceAll(t.Name(), "/", "_"))
-	sh(t, "mkdir -p "+dir)
+	d.sh(t, "mkdir -p "+dir)
 	t.Cleanup(func() {
-		_ = desk.Files().Remove(context.Background(), dir, true)
+		_ = d.Files().Remove(context.Background(), dir, true)
 	})
 	return dir
 }
 
 // put writes a file into the guest.
-func put(t *testing.T, file, content string) {
+func (d desk) put(t *testing.T, file, content string) {
 	t.Helper()
-	if _, err := desk.Files().Write(t.Context(), file, strings.NewReader(content), client.WriteOptions{Parents: true}); err != nil {
+	if _, err := d.Files().Write(t.Context(), file, strings.NewReader(content), client.WriteOptions{Parents: true}); err != nil {
 		t.Fatalf("write %s: %v", file, err)
 	}
 }
 
 // get reads a file of the guest.
-func get(t *testing.T, file string) string {
+func (d desk) get(t *testing.T, file string) string {
 	t.Helper()
-	data, err := desk.Files().Read(t.Context(), file)
+	data, err := d.Files().Read(t.Context(), file)
 	if err != nil {
 		t.Fatalf("read %s: %v", file, err)
 	}
@@ -119,24 +121,25 @@ func get(t *testing.T, file string) string {
 }
 
 // launch starts a program in the desktop session and ends it with the test.
-func launch(t *testing.T, argv ...string) int {
+func (d desk) launch(t *testing.T, argv ...string) int {
 	t.Helper()
-	pid, err := desk.Launch(t.Context(), api.Launch{Argv: argv})
+	pid, err := d.Launch(t.Context(), api.Launch{Argv: argv})
 	if err != nil {
 		t.Fatalf("launch %s: %v", argv, err)
 	}
 	t.Cleanup(func() {
-		_, _ = desk.Exec(context.Background(), "sh", "-c", fmt.Sprintf("kill -9 -%d || kill -9 %d; while kill -0 %d; do sleep 0.1; done", pid, pid, pid))
+		_, _ = d.Exec(context.Background(), "sh", "-c", fmt.Sprintf("kill -9 -%d || kill -9 %d; while kill -0 %d; do sleep 0.1; done", pid, pid, pid))
 	})
 	return pid
 }
 
 // window waits for a window that match accepts.
-func window(t *testing.T, what string, match func(api.Window) bool) api.Window {
+func (d desk) window(t *testing.T, what string, match func(api.Window) bool) api.Window {
 	t.Helper()
 	var found api.Window
-	until(t, 2*time.Minute, "window "+what, func(ctx context.Context) error {
-		all, err := desk.Windows().List(ctx)
+	// A page of a cold browser takes two minutes on a slow emulated processor.
+	d.until(t, 4*time.Minute, "window "+what, func(ctx context.Context) error {
+		all, err := d.Windows().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -158,13 +161,13 @@ func ofClass(class string) func(api.Window) bool {
 }
 
 // focus gives a window the keyboard and waits until it has it.
-func focus(t *testing.T, w api.Window) {
+func (d desk) focus(t *testing.T, w api.Window) {
 	t.Helper()
-	until(t, 30*time.Second, "focus on "+w.Title, func(ctx context.Context) error {
-		if err := desk.Windows().Focus(ctx, w.ID); err != nil {
+	d.until(t, 30*time.Second, "focus on "+w.Title, func(ctx context.Context) error {
+		if err := d.Windows().Focus(ctx, w.ID); err != nil {
 			return err
 		}
-		all, err := desk.Windows().List(ctx)
+		all, err := d.Windows().List(ctx)
 		if err != nil {
 			return err
 		}
@@ -178,17 +181,17 @@ func focus(t *testing.T, w api.Window) {
 }
 
 // still waits until the screen has come to rest.
-func still(t *testing.T) {
+func (d desk) still(t *testing.T) {
 	t.Helper()
-	if _, err := desk.Screen().Wait(t.Context(), client.ScreenWait{For: "still", Timeout: time.Minute}); err != nil {
+	if _, err := d.Screen().Wait(t.Context(), client.ScreenWait{For: "still", Timeout: time.Minute}); err != nil {
 		t.Fatalf("wait for a still screen: %v", err)
 	}
 }
 
 // shot takes and decodes a PNG.
-func shot(t *testing.T, opts client.ScreenshotOptions) (image.Image, *client.Screenshot) {
+func (d desk) shot(t *testing.T, opts client.ScreenshotOptions) (image.Image, *client.Screenshot) {
 	t.Helper()
-	s, err := desk.Screen().Screenshot(t.Context(), opts)
+	s, err := d.Screen().Screenshot(t.Context(), opts)
 	if err != nil {
 		t.Fatalf("screenshot: %v", err)
 	}
@@ -223,19 +226,51 @@ func problem(t *testing.T, err error) *api.Error {
 	return e
 }
 
-// cli runs vmhost as a user would and returns its standard output and status.
-func cli(t *testing.T, stdin string, args ...string) (stdout string, status int) {
+// is reports whether err is an api.Error of that code.
+func is(err error, want api.Code) bool {
+	e, ok := errors.AsType[*api.Error](err)
+	return ok && e.Code == want
+}
+
+// command is one call of vmhost.
+type command struct {
+	stdin string
+	env   []string // added to the tests' own
+	args  []string
+}
+
+type result struct {
+	out, errs string
+	status    int
+}
+
+// run runs vmhost against a daemon as a user would.
+func run(t *testing.T, d *harness.Daemon, c command) result {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), host.Bin, append([]string{"--data-dir", host.Data, "--address", "http://" + host.Address}, args...)...)
+	cmd := exec.CommandContext(t.Context(), d.Bin, append([]string{"--data-dir", d.Data, "--address", d.URL()}, c.args...)...)
 	var out, errs bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	cmd.Env = append(os.Environ(), c.env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(c.stdin), &out, &errs
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		t.Fatalf("vmhost %s: %v", args, err)
+		t.Fatalf("vmhost %s: %v", c.args, err)
 	}
-	if errs.Len() > 0 {
-		t.Logf("vmhost %s: %s", args, errs.String())
+	return result{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+}
+
+// cli runs vmhost against the shared daemon and returns its standard output and
+// status.
+func cli(t *testing.T, stdin string, args ...string) (stdout string, status int) {
+	t.Helper()
+	res := run(t, host, command{stdin: stdin, args: args})
+	if res.errs != "" {
+		t.Logf("vmhost %s: %s", args, res.errs)
 	}
-	return out.String(), cmd.ProcessState.ExitCode()
+	return res.out, res.status
+}
+
+func lastLine(text string) []byte {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return []byte(lines[len(lines)-1])
 }

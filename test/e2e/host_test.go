@@ -15,7 +15,8 @@ import (
 
 // TestStages: readiness came in named stages, in order.
 func TestStages(t *testing.T) {
-	info, err := desk.Get(t.Context())
+	d := lend(t)
+	info, err := d.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,16 +35,17 @@ func TestStages(t *testing.T) {
 
 // TestHandshake: the guest's clock is the host's, and its user is set up.
 func TestHandshake(t *testing.T) {
+	d := lend(t)
 	before := time.Now()
 	var seconds float64
-	if err := json.Unmarshal([]byte(sh(t, "date +%s.%N")), &seconds); err != nil {
+	if err := json.Unmarshal([]byte(d.sh(t, "date +%s.%N")), &seconds); err != nil {
 		t.Fatal(err)
 	}
 	at := time.Unix(0, int64(seconds*1e9))
 	if at.Before(before.Add(-2*time.Second)) || at.After(time.Now().Add(2*time.Second)) {
 		t.Errorf("the guest's clock says %s, ours %s", at, before)
 	}
-	if got := sh(t, "cat /run/deskfork/generation"); strings.TrimSpace(got) == "" {
+	if got := d.sh(t, "cat /run/deskfork/generation"); strings.TrimSpace(got) == "" {
 		t.Error("no generation file")
 	}
 }
@@ -51,6 +53,7 @@ func TestHandshake(t *testing.T) {
 // TestAcceleratorIsProven: the host says which one runs and why, and doctor
 // says how to mend what is missing.
 func TestAcceleratorIsProven(t *testing.T) {
+	beside(t)
 	info, err := host.Client.Info(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -75,10 +78,11 @@ func TestAcceleratorIsProven(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
+	d := lend(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var last uint64
-	for event, err := range host.Client.Events(ctx, client.EventOptions{Desktop: "main", After: 1}) {
+	for event, err := range host.Client.Events(ctx, client.EventOptions{Desktop: d.Info.Name, After: 1}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +98,8 @@ func TestEvents(t *testing.T) {
 }
 
 func TestLogs(t *testing.T) {
-	r, err := desk.Logs(t.Context(), client.LogOptions{Source: "serial", Tail: 1000})
+	d := lend(t)
+	r, err := d.Logs(t.Context(), client.LogOptions{Source: "serial", Tail: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +112,7 @@ func TestLogs(t *testing.T) {
 
 // TestCommands runs the CLI's short verbs.
 func TestCommands(t *testing.T) {
+	name := lend(t).Info.Name
 	for _, tt := range []struct {
 		name   string
 		args   []string
@@ -114,17 +120,17 @@ func TestCommands(t *testing.T) {
 		status int
 		want   string
 	}{
-		{name: "ls", args: []string{"ls"}, want: "main"},
+		{name: "ls", args: []string{"ls"}, want: name},
 		{name: "ls by label", args: []string{"ls", "-q", "--filter", "label=suite=other"}, want: ""},
-		{name: "inspect", args: []string{"inspect", "main"}, want: `"accelerator"`},
-		{name: "exec", args: []string{"exec", "main", "--", "sh", "-c", "echo hi; exit 5"}, status: 5, want: "hi"},
-		{name: "exec with input", args: []string{"exec", "-i", "main", "--", "cat"}, stdin: "through", want: "through"},
+		{name: "inspect", args: []string{"inspect", name}, want: `"accelerator"`},
+		{name: "exec", args: []string{"exec", name, "--", "sh", "-c", "echo hi; exit 5"}, status: 5, want: "hi"},
+		{name: "exec with input", args: []string{"exec", "-i", name, "--", "cat"}, stdin: "through", want: "through"},
 		{name: "unknown desktop", args: []string{"exec", "nobody", "--", "true"}, status: 4},
 		{name: "image ls", args: []string{"image", "ls"}, want: "debian-xfce"},
 		{name: "doctor", args: []string{"doctor"}, want: "accelerator"},
-		{name: "windows", args: []string{"windows", "main", "--json"}, want: `"dock"`},
-		{name: "logs", args: []string{"logs", "main"}, want: ""},
-		{name: "move", args: []string{"move", "main", "5", "5"}},
+		{name: "windows", args: []string{"windows", name, "--json"}, want: `"dock"`},
+		{name: "logs", args: []string{"logs", name}, want: ""},
+		{name: "move", args: []string{"move", name, "5", "5"}},
 		{name: "bad flag", args: []string{"ls", "--nonsense"}, status: 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -134,7 +140,7 @@ func TestCommands(t *testing.T) {
 			}
 		})
 	}
-	out, status := cli(t, "", "screenshot", "main", "-o", "-")
+	out, status := cli(t, "", "screenshot", name, "-o", "-")
 	if status != 0 || !strings.HasPrefix(out, "\x89PNG") {
 		t.Errorf("screenshot to standard output: %d, %.20q", status, out)
 	}
@@ -143,16 +149,17 @@ func TestCommands(t *testing.T) {
 // TestLaunchEnvironment: a launched program has the desktop's environment, and
 // its own wins.
 func TestLaunchEnvironment(t *testing.T) {
-	dir := folder(t)
-	_, err := desk.Launch(t.Context(), api.Launch{
+	d := lend(t)
+	dir := d.folder(t)
+	_, err := d.Launch(t.Context(), api.Launch{
 		Argv: []string{"sh", "-c", "echo $DESKFORK_E2E/$OWN/$DISPLAY > " + dir + "/env.tmp; mv " + dir + "/env.tmp " + dir + "/env"},
 		Env:  map[string]string{"OWN": "mine"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, time.Minute, "the program's word", func(ctx context.Context) error {
-		b, err := desk.Files().Read(ctx, dir+"/env")
+	d.until(t, time.Minute, "the program's word", func(ctx context.Context) error {
+		b, err := d.Files().Read(ctx, dir+"/env")
 		if err != nil {
 			return err
 		}
@@ -161,6 +168,6 @@ func TestLaunchEnvironment(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = desk.Launch(t.Context(), api.Launch{Argv: []string{"no-such-program"}})
+	_, err = d.Launch(t.Context(), api.Launch{Argv: []string{"no-such-program"}})
 	code(t, err, api.CodeNotFound)
 }

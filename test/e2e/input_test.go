@@ -17,16 +17,20 @@ import (
 )
 
 // recorder shows a window at (200,150), 600x400, that writes down every event.
-type recorder struct{ file string }
+type recorder struct {
+	d    desk
+	file string
+	from int // bytes of the file that do not count any more
+}
 
-func record(t *testing.T) recorder {
+func (d desk) record(t *testing.T) *recorder {
 	t.Helper()
-	dir := folder(t)
-	put(t, dir+"/recorder.py", recorderPy)
-	r := recorder{file: dir + "/events"}
-	launch(t, "python3", dir+"/recorder.py", r.file, "200", "150", "600", "400")
-	until(t, time.Minute, "the recorder's window", func(context.Context) error {
-		if out := shell(t, "cat "+r.file); !strings.HasPrefix(string(out.Stdout), "ready") {
+	dir := d.folder(t)
+	d.put(t, dir+"/recorder.py", recorderPy)
+	r := &recorder{d: d, file: dir + "/events"}
+	d.launch(t, "python3", dir+"/recorder.py", r.file, "200", "150", "600", "400")
+	d.until(t, time.Minute, "the recorder's window", func(context.Context) error {
+		if out := d.shell(t, "cat "+r.file); !strings.HasPrefix(string(out.Stdout), "ready") {
 			return errors.New("not ready")
 		}
 		return nil
@@ -34,11 +38,18 @@ func record(t *testing.T) recorder {
 	return r
 }
 
+// restart forgets the events so far: one window serves many cases, because a
+// program takes seconds to start.
+func (r *recorder) restart(t *testing.T) {
+	t.Helper()
+	r.from = len(r.d.get(t, r.file))
+}
+
 // lines are the events so far whose first word is one of kinds.
-func (r recorder) lines(t *testing.T, kinds ...string) []string {
+func (r *recorder) lines(t *testing.T, kinds ...string) []string {
 	t.Helper()
 	var lines []string
-	for line := range strings.Lines(get(t, r.file)) {
+	for line := range strings.Lines(r.d.get(t, r.file)[r.from:]) {
 		for _, k := range kinds {
 			if strings.HasPrefix(line, k+" ") {
 				lines = append(lines, strings.TrimSpace(line))
@@ -49,19 +60,21 @@ func (r recorder) lines(t *testing.T, kinds ...string) []string {
 }
 
 // expect waits until the events of these kinds, without their times, are want.
-func (r recorder) expect(t *testing.T, want []string, kinds ...string) {
+func (r *recorder) expect(t *testing.T, want []string, kinds ...string) {
 	t.Helper()
-	var diff string
-	until(t, 30*time.Second, "events", func(context.Context) error {
+	r.d.until(t, 30*time.Second, "events", func(context.Context) error {
 		var got []string
 		for _, line := range r.lines(t, kinds...) {
 			f := strings.Fields(line)
-			if f[0] == "press" || f[0] == "release" {
+			switch f[0] {
+			case "press", "release":
 				f = f[:4] // kind, button, x, y
+			case "keydown", "keyup":
+				f = f[:2] // kind, key
 			}
 			got = append(got, strings.Join(f, " "))
 		}
-		if diff = cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got); diff != "" {
 			return errors.New(diff)
 		}
 		return nil
@@ -71,13 +84,15 @@ func (r recorder) expect(t *testing.T, want []string, kinds ...string) {
 func at(x, y int) (px, py *int) { return &x, &y }
 
 func TestInputClicks(t *testing.T) {
+	d := lend(t)
+	r := d.record(t)
 	for _, button := range []struct {
 		name   string
 		number int
 	}{{"left", 1}, {"middle", 2}, {"right", 3}, {"back", 8}, {"forward", 9}} {
 		t.Run(button.name, func(t *testing.T) {
-			r := record(t)
-			if err := desk.Input().Click(t.Context(), 345, 234, client.ClickOptions{Button: button.name}); err != nil {
+			r.restart(t)
+			if err := d.Input().Click(t.Context(), 345, 234, client.ClickOptions{Button: button.name}); err != nil {
 				t.Fatal(err)
 			}
 			r.expect(t, []string{
@@ -88,8 +103,9 @@ func TestInputClicks(t *testing.T) {
 }
 
 func TestInputDoubleClick(t *testing.T) {
-	r := record(t)
-	if err := desk.Input().Click(t.Context(), 300, 300, client.ClickOptions{Count: 2}); err != nil {
+	d := lend(t)
+	r := d.record(t)
+	if err := d.Input().Click(t.Context(), 300, 300, client.ClickOptions{Count: 2}); err != nil {
 		t.Fatal(err)
 	}
 	r.expect(t, []string{"press 1 300 300", "release 1 300 300", "press 1 300 300", "release 1 300 300"}, "press", "release")
@@ -105,41 +121,43 @@ func TestInputDoubleClick(t *testing.T) {
 // TestInputReachesEveryPixel: the corners are valid, and what is outside is
 // refused and says so.
 func TestInputReachesEveryPixel(t *testing.T) {
-	info, err := desk.Get(t.Context())
+	d := lend(t)
+	info, err := d.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	w, h := info.Display.Width, info.Display.Height
 	for _, p := range [][2]int{{0, 0}, {w - 1, 0}, {0, h - 1}, {w - 1, h - 1}, {1, 1}, {w / 2, h / 2}, {333, 777}} {
 		x, y := at(p[0], p[1])
-		reply, err := desk.Input().Act(t.Context(), api.Action{Kind: "move", X: x, Y: y})
+		reply, err := d.Input().Act(t.Context(), api.Action{Kind: "move", X: x, Y: y})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if reply.Results[0].Effect != api.EffectConfirmed {
 			t.Errorf("move to %v: effect %s", p, reply.Results[0].Effect)
 		}
-		got, err := desk.Screen().Pointer(t.Context())
+		got, err := d.Screen().Pointer(t.Context())
 		if err != nil || got.X != p[0] || got.Y != p[1] {
 			t.Errorf("pointer at %+v (%v), want %v", got, err, p)
 		}
 	}
-	code(t, desk.Input().Move(t.Context(), w, 0), api.CodeInvalid)
-	code(t, desk.Input().Move(t.Context(), -1, 5), api.CodeInvalid)
+	code(t, d.Input().Move(t.Context(), w, 0), api.CodeInvalid)
+	code(t, d.Input().Move(t.Context(), -1, 5), api.CodeInvalid)
 }
 
 // TestInputInImageSpace clicks a point that was read off a scaled picture.
 func TestInputInImageSpace(t *testing.T) {
-	r := record(t)
-	info, err := desk.Get(t.Context())
+	d := lend(t)
+	r := d.record(t)
+	info, err := d.Get(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	x, y := at(150, 100)
-	if _, err := desk.Input().Do(t.Context(), api.InputBatch{ImageWidth: info.Display.Width / 2, Actions: []api.Action{{Kind: "click", X: x, Y: y}}}); err != nil {
+	if _, err := d.Input().Do(t.Context(), api.InputBatch{ImageWidth: info.Display.Width / 2, Actions: []api.Action{{Kind: "click", X: x, Y: y}}}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, 30*time.Second, "a click", func(context.Context) error {
+	d.until(t, 30*time.Second, "a click", func(context.Context) error {
 		got := r.lines(t, "press")
 		if len(got) != 1 {
 			return fmt.Errorf("%v", got)
@@ -154,9 +172,10 @@ func TestInputInImageSpace(t *testing.T) {
 }
 
 func TestInputDrag(t *testing.T) {
-	r := record(t)
+	d := lend(t)
+	r := d.record(t)
 	begin := time.Now()
-	if err := desk.Input().Drag(t.Context(), [][2]int{{250, 200}, {450, 200}, {450, 350}}, "left", 500*time.Millisecond); err != nil {
+	if err := d.Input().Drag(t.Context(), [][2]int{{250, 200}, {450, 200}, {450, 350}}, "left", 500*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(begin); took < 450*time.Millisecond {
@@ -180,13 +199,15 @@ func TestInputDrag(t *testing.T) {
 }
 
 func TestInputScroll(t *testing.T) {
+	d := lend(t)
+	r := d.record(t)
 	for _, tt := range []struct {
 		name           string
 		dx, dy, button int
 	}{{"down", 0, 3, 5}, {"up", 0, -2, 4}, {"right", 2, 0, 7}, {"left", -1, 0, 6}} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := record(t)
-			if err := desk.Input().Scroll(t.Context(), api.Point{X: 400, Y: 300}, tt.dx, tt.dy); err != nil {
+			r.restart(t)
+			if err := d.Input().Scroll(t.Context(), api.Point{X: 400, Y: 300}, tt.dx, tt.dy); err != nil {
 				t.Fatal(err)
 			}
 			var want []string
@@ -199,6 +220,8 @@ func TestInputScroll(t *testing.T) {
 }
 
 func TestInputKeys(t *testing.T) {
+	d := lend(t)
+	r := d.record(t)
 	for _, tt := range []struct {
 		chord string
 		want  []string
@@ -214,40 +237,35 @@ func TestInputKeys(t *testing.T) {
 		{"BackSpace", []string{"keydown BackSpace", "keyup BackSpace"}},
 	} {
 		t.Run(tt.chord, func(t *testing.T) {
-			r := record(t)
-			if err := desk.Key(t.Context(), tt.chord); err != nil {
+			r.restart(t)
+			if err := d.Key(t.Context(), tt.chord); err != nil {
 				t.Fatal(err)
 			}
-			until(t, 30*time.Second, "keys", func(context.Context) error {
-				var got []string
-				for _, line := range r.lines(t, "keydown", "keyup") {
-					f := strings.Fields(line)
-					got = append(got, f[0]+" "+f[1])
-				}
-				if tt.want == nil { // a chord whose keys depend on the layout
-					if !strings.Contains(strings.Join(got, ","), "keydown plus") {
-						return fmt.Errorf("%v", got)
-					}
-					return nil
-				}
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					return errors.New(diff)
+			if tt.want != nil {
+				r.expect(t, tt.want, "keydown", "keyup")
+				return
+			}
+			// A chord whose keys depend on the layout.
+			d.until(t, 30*time.Second, "keys", func(context.Context) error {
+				if got := strings.Join(r.lines(t, "keydown"), ","); !strings.Contains(got, "keydown plus") {
+					return errors.New(got)
 				}
 				return nil
 			})
 		})
 	}
-	err := desk.Key(t.Context(), "NoSuchKey")
+	err := d.Key(t.Context(), "NoSuchKey")
 	code(t, err, api.CodeInvalid)
 }
 
 // TestInputHold repeats at the stated rate and lets go.
 func TestInputHold(t *testing.T) {
-	r := record(t)
-	if err := desk.Input().Hold(t.Context(), "x", time.Second, 10); err != nil {
+	d := lend(t)
+	r := d.record(t)
+	if err := d.Input().Hold(t.Context(), "x", time.Second, 10); err != nil {
 		t.Fatal(err)
 	}
-	until(t, 30*time.Second, "the release", func(context.Context) error {
+	d.until(t, 30*time.Second, "the release", func(context.Context) error {
 		down, up := len(r.lines(t, "keydown")), len(r.lines(t, "keyup"))
 		if down < 8 || down > 12 || up < 1 {
 			return fmt.Errorf("%d presses, %d releases", down, up)
@@ -258,10 +276,11 @@ func TestInputHold(t *testing.T) {
 
 // TestInputReleases: what a batch holds down when it fails is let go.
 func TestInputReleases(t *testing.T) {
-	r := record(t)
+	d := lend(t)
+	r := d.record(t)
 	x, y := at(300, 300)
 	far, away := at(9000, 9000)
-	reply, err := desk.Input().Act(t.Context(),
+	reply, err := d.Input().Act(t.Context(),
 		api.Action{Kind: "down", X: x, Y: y},
 		api.Action{Kind: "move", X: far, Y: away},
 		api.Action{Kind: "click", X: x, Y: y})
@@ -271,92 +290,21 @@ func TestInputReleases(t *testing.T) {
 	r.expect(t, []string{"press 1 300 300", "release 1 300 300"}, "press", "release")
 }
 
-func TestWindows(t *testing.T) {
-	// A shell would set a title of its own.
-	launch(t, "xterm", "-T", "window-under-test", "-geometry", "60x15+100+100", "-e", "cat")
-	w := window(t, "xterm", func(w api.Window) bool { return w.Title == "window-under-test" })
-	if w.PID == 0 || w.Width < 200 || w.Height < 100 {
-		t.Errorf("window = %+v", w)
-	}
-	current := func() api.Window {
-		return window(t, "xterm", func(x api.Window) bool { return x.ID == w.ID })
-	}
-	ctx := t.Context()
-	if err := desk.Windows().Do(ctx, w.ID, api.WindowOp{Op: "move", X: 222, Y: 133}); err != nil {
-		t.Fatal(err)
-	}
-	if now := current(); now.X != 222 || now.Y != 133 {
-		t.Errorf("after move: %+v", now)
-	}
-	if err := desk.Windows().Do(ctx, w.ID, api.WindowOp{Op: "maximize"}); err != nil {
-		t.Fatal(err)
-	}
-	if now := current(); !now.Maximized || now.Width < 1000 {
-		t.Errorf("after maximize: %+v", now)
-	}
-	if err := desk.Windows().Do(ctx, w.ID, api.WindowOp{Op: "restore"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := desk.Windows().Do(ctx, w.ID, api.WindowOp{Op: "resize", Width: 500, Height: 300}); err != nil {
-		t.Fatal(err)
-	}
-	if now := current(); now.Maximized || now.Width < 450 || now.Width > 520 {
-		t.Errorf("after resize: %+v", now)
-	}
-	focus(t, w)
-	if err := desk.Windows().Close(ctx, w.ID); err != nil {
-		t.Fatal(err)
-	}
-	until(t, time.Minute, "the window gone", func(ctx context.Context) error {
-		all, err := desk.Windows().List(ctx)
-		if err != nil {
-			return err
-		}
-		for _, x := range all {
-			if x.ID == w.ID {
-				return errors.New("still there")
-			}
-		}
-		return nil
-	})
-	code(t, desk.Windows().Focus(ctx, w.ID), api.CodeNotFound)
-}
-
-func TestClipboard(t *testing.T) {
-	for name, c := range map[string]struct{ mime, data string }{
-		"text":  {"text/plain", "Grüße, мир, 世界 🦊\n"},
-		"html":  {"text/html", "<b>fett &amp; schön</b>"},
-		"image": {"image/png", "\x89PNG\r\n\x1a\nnot a picture, but bytes are bytes\x00\xff"},
-		"large": {"text/plain", strings.Repeat("0123456789abcdef", 200_000)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if err := desk.Clipboard().Set(t.Context(), c.mime, []byte(c.data)); err != nil {
-				t.Fatal(err)
-			}
-			got, err := desk.Clipboard().Get(t.Context(), c.mime)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(got) != c.data {
-				t.Errorf("got %d bytes, want %d", len(got), len(c.data))
-			}
-		})
-	}
-}
-
 // TestInputKeysInLayouts: a key is what it is called, wherever the layout has
 // it: the keys below lie elsewhere than on a US keyboard, or nowhere.
 func TestInputKeysInLayouts(t *testing.T) {
+	d := lend(t)
+	r := d.record(t)
 	for _, tt := range []struct{ layout, chord, key string }{
 		{"de", "ctrl+z", "z"}, {"fr", "ctrl+a", "a"}, {"ru", "ctrl+s", "s"}, {"de", "ctrl+minus", "minus"},
 	} {
 		t.Run(tt.layout+" "+tt.chord, func(t *testing.T) {
-			setLayout(t, tt.layout)
-			r := record(t)
-			if err := desk.Key(t.Context(), tt.chord); err != nil {
+			d.setLayout(t, tt.layout)
+			r.restart(t)
+			if err := d.Key(t.Context(), tt.chord); err != nil {
 				t.Fatal(err)
 			}
-			until(t, 30*time.Second, "keys", func(context.Context) error {
+			d.until(t, 30*time.Second, "keys", func(context.Context) error {
 				got := strings.Join(r.lines(t, "keydown"), ",")
 				if !strings.Contains(got, "keydown Control_L") || !strings.Contains(got, "keydown "+tt.key+" 4") {
 					return errors.New(got)

@@ -24,6 +24,7 @@ import (
 // TestNetworkForbidden tries, from inside, every kind of address that a guest
 // must not reach. A listener on the host would answer if it could be reached.
 func TestNetworkForbidden(t *testing.T) {
+	d := lend(t)
 	l, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {
 		t.Fatal(err)
@@ -69,10 +70,10 @@ try:
 except OSError as e:
     print("refused", type(e).__name__)
 `
-	dir := folder(t)
-	put(t, dir+"/probe.py", probe)
+	dir := d.folder(t)
+	d.put(t, dir+"/probe.py", probe)
 	for _, target := range targets {
-		if got := sh(t, fmt.Sprintf("python3 %s/probe.py %s %d", dir, target, port)); !strings.HasPrefix(got, "refused") {
+		if got := d.sh(t, fmt.Sprintf("python3 %s/probe.py %s %d", dir, target, port)); !strings.HasPrefix(got, "refused") {
 			t.Errorf("%s: %s", target, got)
 		}
 	}
@@ -85,10 +86,11 @@ except OSError as e:
 
 // TestNetworkNames: the guest's resolver answers, through the gateway.
 func TestNetworkNames(t *testing.T) {
-	if got := sh(t, "cat /etc/resolv.conf"); !strings.Contains(got, "192.168.127.1") {
+	d := lend(t)
+	if got := d.sh(t, "cat /etc/resolv.conf"); !strings.Contains(got, "192.168.127.1") {
 		t.Errorf("resolv.conf: %q", got)
 	}
-	if got := sh(t, "ip -4 -o addr show scope global | awk '{print $4}'"); strings.TrimSpace(got) != "192.168.127.2/24" {
+	if got := d.sh(t, "ip -4 -o addr show scope global | awk '{print $4}'"); strings.TrimSpace(got) != "192.168.127.2/24" {
 		t.Errorf("address: %q", got)
 	}
 }
@@ -96,17 +98,18 @@ func TestNetworkNames(t *testing.T) {
 // TestPortsOfTheGuest reaches a server on the guest's loopback: by the TCP
 // WebSocket, by `vmhost forward` and by a preview ticket.
 func TestPortsOfTheGuest(t *testing.T) {
-	dir := folder(t)
-	put(t, dir+"/www/hello.txt", "hello from inside\n")
-	launch(t, "python3", "-m", "http.server", "8765", "--bind", "127.0.0.1", "--directory", dir+"/www")
-	until(t, time.Minute, "the server inside", func(context.Context) error {
-		if res := shell(t, "curl -sf http://127.0.0.1:8765/hello.txt"); res.ExitCode != 0 {
+	d := lend(t)
+	dir := d.folder(t)
+	d.put(t, dir+"/www/hello.txt", "hello from inside\n")
+	d.launch(t, "python3", "-m", "http.server", "8765", "--bind", "127.0.0.1", "--directory", dir+"/www")
+	d.until(t, time.Minute, "the server inside", func(context.Context) error {
+		if res := d.shell(t, "curl -sf http://127.0.0.1:8765/hello.txt"); res.ExitCode != 0 {
 			return errors.New("not up")
 		}
 		return nil
 	})
 	t.Run("tcp", func(t *testing.T) {
-		conn, err := desk.Dial(t.Context(), 8765)
+		conn, err := d.Dial(t.Context(), 8765)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +121,7 @@ func TestPortsOfTheGuest(t *testing.T) {
 		}
 	})
 	t.Run("refused", func(t *testing.T) {
-		conn, err := desk.Dial(t.Context(), 8766)
+		conn, err := d.Dial(t.Context(), 8766)
 		if err == nil {
 			_, err = conn.Read(make([]byte, 1))
 			conn.Close()
@@ -126,7 +129,7 @@ func TestPortsOfTheGuest(t *testing.T) {
 		code(t, err, api.CodeRefused)
 	})
 	t.Run("preview", func(t *testing.T) {
-		ticket, err := desk.Preview(t.Context(), 8765, time.Minute)
+		ticket, err := d.Preview(t.Context(), 8765, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +149,7 @@ func TestPortsOfTheGuest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(ctx, host.Bin, "--data-dir", host.Data, "--address", "http://"+host.Address, "forward", "main", fmt.Sprintf("%d:8765", port))
+		cmd := exec.CommandContext(ctx, host.Bin, "--data-dir", host.Data, "--address", "http://"+host.Address, "forward", d.Info.Name, fmt.Sprintf("%d:8765", port))
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -182,6 +185,7 @@ func fetch(t *testing.T, url string) (string, int) {
 // TestNoPortsOnTheHost: the API's port is the only one that vmhost and its
 // machines listen on.
 func TestNoPortsOnTheHost(t *testing.T) {
+	beside(t)
 	out, err := exec.CommandContext(t.Context(), "ss", "-Hltnup").Output()
 	if err != nil {
 		t.Fatalf("ss: %v", err)
@@ -196,18 +200,20 @@ func TestNoPortsOnTheHost(t *testing.T) {
 	}
 }
 
-// TestUploadLeavesMemoryFlat sends 2 GiB through the daemon.
+// TestUploadLeavesMemoryFlat sends 2 GiB through the daemon. What other tests
+// ask of it meanwhile has room below the limit.
 func TestUploadLeavesMemoryFlat(t *testing.T) {
-	dir := folder(t)
+	d := lend(t)
+	dir := d.folder(t)
 	before := rss(t)
 	peak := before
 	watch := &meter{r: io.LimitReader(&pattern{}, 2<<30), every: 64 << 20, tick: func() { peak = max(peak, rss(t)) }}
 	begin := time.Now()
-	if _, err := desk.Files().Write(t.Context(), dir+"/two-gib", watch, client.WriteOptions{}); err != nil {
+	if _, err := d.Files().Write(t.Context(), dir+"/two-gib", watch, client.WriteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("2 GiB in %s; memory %d MiB before, %d MiB at most", time.Since(begin).Round(time.Second), before>>20, peak>>20)
-	if peak > before+64<<20 {
+	if peak > before+128<<20 {
 		t.Errorf("the daemon grew from %d to %d MiB", before>>20, peak>>20)
 	}
 }

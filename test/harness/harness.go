@@ -4,6 +4,7 @@ package harness
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -17,14 +18,22 @@ import (
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
 
+// BootTimeout is how long a boot, and the sealing of a boot snapshot, may take on
+// a slow host under software emulation.
+const BootTimeout = 8 * time.Minute
+
+const logName = "vmhost.log"
+
 // Daemon is a `vmhost serve` in directories of its own.
 type Daemon struct {
-	Bin     string   // vmhost
-	Data    string   // data directory
-	Run     string   // runtime directory, short
-	Address string   // host:port of the API
-	Args    []string // further flags of serve
+	Bin     string      // vmhost
+	Data    string      // data directory
+	Run     string      // runtime directory, short
+	Address string      // host:port of the API
+	Args    []string    // further flags of serve
+	TLS     *tls.Config // how clients verify a daemon that Args let speak TLS; nil: it does not
 	Client  *client.Client
+	kept    bool // Data stays
 	cmd     *exec.Cmd
 	done    chan struct{}
 }
@@ -35,16 +44,41 @@ func New(ctx context.Context, bin, shared string) (*Daemon, error) {
 	if shared == "" {
 		return nil, errors.New("name a data directory that has the image debian-xfce (make test fills one)")
 	}
+	data, err := os.MkdirTemp(shared, "run-")
+	if err != nil {
+		return nil, err
+	}
+	return in(ctx, bin, shared, data)
+}
+
+// Kept is New for a daemon whose data directory stays, with the boot snapshots in
+// it: the next run's desktops are clones from the start. What desktops an earlier
+// run has left there, because it was killed, Start brings back.
+func Kept(ctx context.Context, bin, shared string) (*Daemon, error) {
+	if shared == "" {
+		return nil, errors.New("name a data directory that has the image debian-xfce (make test fills one)")
+	}
+	data := filepath.Join(shared, "host")
+	if err := os.MkdirAll(data, 0o711); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(filepath.Join(data, logName)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	d, err := in(ctx, bin, shared, data)
+	if err == nil {
+		d.kept = true
+	}
+	return d, err
+}
+
+func in(ctx context.Context, bin, shared, data string) (*Daemon, error) {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(bin); err != nil {
 		return nil, fmt.Errorf("%w: run make build", err)
-	}
-	data, err := os.MkdirTemp(shared, "run-")
-	if err != nil {
-		return nil, err
 	}
 	runtime, err := os.MkdirTemp("/tmp", "dfe")
 	if err != nil {
@@ -56,7 +90,8 @@ func New(ctx context.Context, bin, shared string) (*Daemon, error) {
 			return nil, err
 		}
 	}
-	if err := os.Symlink(filepath.Join(shared, "images"), filepath.Join(data, "images")); err != nil {
+	err = os.Symlink(filepath.Join(shared, "images"), filepath.Join(data, "images"))
+	if err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
 	port, err := FreePort(ctx)
@@ -78,7 +113,7 @@ func FreePort(ctx context.Context) (int, error) {
 
 // Start runs the daemon and returns when it answers.
 func (d *Daemon) Start(ctx context.Context) error {
-	log, err := os.OpenFile(filepath.Join(d.Data, "vmhost.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(filepath.Join(d.Data, logName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -95,7 +130,7 @@ func (d *Daemon) Start(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		c, err := client.New("http://"+d.Address, client.WithTokenFile(filepath.Join(d.Data, "token")))
+		c, err := client.New(d.URL(), client.WithTokenFile(filepath.Join(d.Data, "token")), client.WithTLS(d.TLS))
 		if err == nil && c.Healthy(ctx) == nil {
 			d.Client = c
 			return nil
@@ -111,12 +146,22 @@ func (d *Daemon) Start(ctx context.Context) error {
 	}
 }
 
+// URL is the API's.
+func (d *Daemon) URL() string {
+	if d.TLS != nil {
+		return "https://" + d.Address
+	}
+	return "http://" + d.Address
+}
+
 // PID is the daemon's process.
 func (d *Daemon) PID() int { return d.cmd.Process.Pid }
 
-// Remove removes the directories. Call it after Stop.
+// Remove removes the directories that do not stay. Call it after Stop.
 func (d *Daemon) Remove() {
-	_ = os.RemoveAll(d.Data)
+	if !d.kept {
+		_ = os.RemoveAll(d.Data)
+	}
 	_ = os.RemoveAll(d.Run)
 }
 
@@ -134,7 +179,7 @@ func (d *Daemon) Stop() {
 
 // DumpLog writes the last complaints in the daemon's log to standard error.
 func (d *Daemon) DumpLog() {
-	text, err := os.ReadFile(filepath.Join(d.Data, "vmhost.log"))
+	text, err := os.ReadFile(filepath.Join(d.Data, logName))
 	if err != nil {
 		return
 	}

@@ -8,14 +8,66 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
+	"github.com/deskfork/deskfork/test/harness"
 )
+
+// bench is one daemon with one desktop.
+type bench struct {
+	daemon *harness.Daemon
+	desk   *client.Desktop
+	out    io.Writer
+}
+
+// runDaemon measures what needs the daemon in a process of its own.
+func runDaemon(ctx context.Context, o options, out io.Writer) error {
+	d, err := harness.New(ctx, o.bin, o.data)
+	if err != nil {
+		return err
+	}
+	defer d.Remove()
+	if err := d.Start(ctx); err != nil {
+		return err
+	}
+	defer d.Stop()
+	begin := time.Now()
+	desk, err := d.Client.Desktops().Create(ctx, api.CreateDesktop{Image: "debian-xfce", Name: "bench", Cold: true},
+		client.Until(api.StageDrawn), client.Within(harness.BootTimeout))
+	if err != nil {
+		d.DumpLog()
+		return fmt.Errorf("create a desktop: %w", err)
+	}
+	total := time.Since(begin)
+	defer desk.Delete(context.WithoutCancel(ctx)) //nolint:errcheck // the daemon's directories go anyway
+	b := &bench{daemon: d, desk: desk, out: out}
+	info, err := d.Client.Info(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "accelerator %s (%s)\n", info.Accelerator, info.AcceleratorReason)
+	return o.wanted(ctx,
+		part{"boot", func(ctx context.Context) error { return b.boot(ctx, total) }},
+		part{"idle", b.idle}, part{"screenshot", b.screenshots},
+	)
+}
+
+// boot prints where the time to a drawn desktop went.
+func (b *bench) boot(ctx context.Context, total time.Duration) error {
+	info, err := b.desk.Get(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b.out, "boot to drawn             %s\n", total.Round(100*time.Millisecond))
+	for _, s := range info.Stages {
+		fmt.Fprintf(b.out, "  %-22s  %.1f s\n", s.Stage, float64(s.TookMS)/1000)
+	}
+	return nil
+}
 
 // idle prints what the daemon costs while its desktop does nothing.
 func (b *bench) idle(ctx context.Context) error {
@@ -73,19 +125,19 @@ func (b *bench) screenshots(ctx context.Context) error {
 		return err
 	}
 	var etag string
-	return b.race(ctx, "screenshot, PNG of the whole screen", 30,
-		contender{"changed", change, func(ctx context.Context) error {
+	return race(ctx, b.out, "screenshot, PNG of the whole screen", 30,
+		contender{name: "changed", before: change, do: func(ctx context.Context) error {
 			s, err := b.desk.Screenshot(ctx)
 			if err == nil {
 				etag = s.ETag
 			}
 			return err
 		}},
-		contender{"unchanged", nil, func(ctx context.Context) error {
+		contender{name: "unchanged", do: func(ctx context.Context) error {
 			_, err := b.desk.Screen().Screenshot(ctx, client.ScreenshotOptions{ETag: etag})
 			return err
 		}},
-		contender{"scrot + base64 by exec", nil, func(ctx context.Context) error {
+		contender{name: "scrot + base64 by exec", do: func(ctx context.Context) error {
 			res, err := b.desk.Execs().Run(ctx, api.Exec{Shell: "scrot -o /tmp/bench.png && base64 -w0 /tmp/bench.png"})
 			if err != nil {
 				return err
@@ -96,53 +148,4 @@ func (b *bench) screenshots(ctx context.Context) error {
 			}
 			return nil
 		}})
-}
-
-// execs compares a program that does nothing with a warm ssh.
-func (b *bench) execs(ctx context.Context) error {
-	ssh, err := b.startSSH(ctx)
-	if err != nil {
-		return err
-	}
-	defer ssh.close()
-	return b.race(ctx, "exec true, round trip", 50,
-		contender{"exec", nil, func(ctx context.Context) error {
-			_, err := b.desk.Exec(ctx, "true")
-			return err
-		}},
-		contender{"ssh, ControlMaster", nil, func(ctx context.Context) error { return ssh.run(ctx, "ssh", "guest", "true") }})
-}
-
-// copies compares a file of 64 MiB both ways with scp.
-func (b *bench) copies(ctx context.Context) error {
-	const size = 64 << 20
-	ssh, err := b.startSSH(ctx)
-	if err != nil {
-		return err
-	}
-	defer ssh.close()
-	file := filepath.Join(ssh.dir, "payload")
-	payload := bytes.Repeat([]byte("sixteen bytes.\r\n"), size/16)
-	if err := os.WriteFile(file, payload, 0o600); err != nil {
-		return err
-	}
-	if err := b.race(ctx, "copy of 64 MiB into the guest", 5,
-		contender{"files", nil, func(ctx context.Context) error {
-			_, err := b.desk.Files().Write(ctx, "/tmp/bench-a", bytes.NewReader(payload), client.WriteOptions{})
-			return err
-		}},
-		contender{"scp", nil, func(ctx context.Context) error { return ssh.run(ctx, "scp", file, "guest:/tmp/bench-b") }}); err != nil {
-		return err
-	}
-	return b.race(ctx, "copy of 64 MiB out of the guest", 5,
-		contender{"files", nil, func(ctx context.Context) error {
-			r, err := b.desk.Files().Open(ctx, "/tmp/bench-a")
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			_, err = io.Copy(io.Discard, r)
-			return err
-		}},
-		contender{"scp", nil, func(ctx context.Context) error { return ssh.run(ctx, "scp", "guest:/tmp/bench-b", file+".back") }})
 }
