@@ -22,7 +22,7 @@ export DATA TESTDATA
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 .PHONY: up
 up: ## from a bare machine to a desktop under control
@@ -53,10 +53,16 @@ image: deps build ## build the image debian-xfce into DATA unless it is there
 	$(VMHOST) image build $(IMAGE)
 
 .PHONY: check
-check: cross lint ## the quick proof: build, vet, lint, unit tests with -race, arch rules
+check: static ## the quick proof: build, vet, lint, unit tests with -race, arch rules
+	GORACE=atexit_sleep_ms=50 $(GO) test -race ./...
+
+.PHONY: static
+static: cross vet lint
+
+.PHONY: vet
+vet:
 	$(GO) build ./...
-	$(GO) vet ./...
-	$(GO) test -race ./...
+	$(GO) vet -tags integration,robotgo,more ./...
 
 .PHONY: lint
 lint:
@@ -70,9 +76,21 @@ fmt: ## format the Go code
 test: ## everything that proves the project, real guest included
 	@scripts/test.sh
 
+.PHONY: test-more
+test-more: build ## the long forms of tests on a real guest: fifty cycles of all verbs, workspaces in trouble
+	@scripts/test.sh more
+
 .PHONY: bench
-bench: ## side by side figures, see docs/BENCHMARKS.md
-	@scripts/bench.sh
+bench: ## side by side figures of one desktop, see docs/BENCHMARKS.md
+	@scripts/bench.sh desktop
+
+.PHONY: bench-fork
+bench-fork: ## the same of creation, forks, rest and many desktops at once; wants the machine for itself
+	@scripts/bench.sh fork
+
+.PHONY: bench-workspace
+bench-workspace: ## the same of checkpoints and restores of a workspace in S3, against restic
+	@scripts/bench.sh workspace
 
 .PHONY: clean
 clean: ## remove what was built

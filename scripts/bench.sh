@@ -6,4 +6,5 @@ cd "$(dirname "$0")/.."
 scripts/deps.sh run image build test
 make --no-print-directory -s build
 bin/vmhost --data-dir "$TESTDATA" image build images/debian-xfce
+export DESKFORK_TEST_CACHE=$TESTDATA/test-cache # the S3 server is built once
 exec go run -tags integration ./test/bench -data "$TESTDATA" "$@"

@@ -6,7 +6,9 @@ cd "$(dirname "$0")/.."
 name=${NAME:-first}
 if [ -x bin/vmhost ] && bin/vmhost --data-dir "$DATA" version --server >/dev/null 2>&1; then
 	if bin/vmhost --data-dir "$DATA" inspect "$name" >/dev/null 2>&1; then
-		bin/vmhost --data-dir "$DATA" rm "$name"
+		# A demonstration that was cut off has left children.
+		mapfile -t children < <(bin/vmhost --data-dir "$DATA" ls -q --filter label=deskfork-demo)
+		bin/vmhost --data-dir "$DATA" rm -f "$name" "${children[@]}"
 	fi
 fi
 [ -f "$DATA/up.pid" ] || exit 0

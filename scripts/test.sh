@@ -1,23 +1,92 @@
 #!/bin/bash
 # Everything that proves the project, real guest included. Installs what it
 # needs. TESTDATA keeps the image between runs.
+#
+# "host" builds, vets and tests the packages, each of them once: with the race
+# detector and with the tests that need real programs; what has passed on the same
+# sources is not run again. "guest" builds the image and tests on it. One after the
+# other: emulated guests take all cores there are, and what fails shall fail for a
+# reason. `scripts/test.sh host` runs one of them alone.
+#
+# All of it together ends after LIMIT seconds, so that the whole stays below 45
+# minutes whatever is added. Each says what it spent its time on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${TESTDATA:?set by the Makefile}"
-step() { printf '\n== %s (%s s)\n' "$1" "$SECONDS"; }
+LIMIT=${LIMIT:-2640}
+began=$SECONDS
+step() { printf '\n== %s (%s s)\n' "$1" "$((SECONDS - began))"; }
+
+# slowest names the tests that took longest.
+slowest() {
+	echo "slowest:"
+	grep -hE '^ *--- (PASS|FAIL): .*\([0-9.]+s\)$|^ok +.*[0-9.]+s$' "$1" | sed -E 's/^ *--- //; s/^ok +//' |
+		awk '{ t = $NF; gsub(/[()s]/, "", t); if (t + 0 >= 5) print t, $0 }' | sort -rn | head -n "$2" | cut -d' ' -f2- | sed 's/^/  /' || true
+}
+
+host() {
+	local status=0
+	step "build, vet"
+	make --no-print-directory cross vet || status=$?
+	step "tests of packages"
+	# What is cached there is Debian's packages for the small images of the tests.
+	export DESKFORK_TEST_CACHE=$TESTDATA/test-cache
+	# -p: most packages with real programs wait for them.
+	# First the one that waits most. -vet: it is done.
+	GORACE=atexit_sleep_ms=50 go test -race -tags integration,robotgo -vet=off -timeout 20m -p 3 \
+		./pkg/vm/qemu ./cmd/... ./internal/... ./pkg/... ./test/arch ./test/harness 2>&1 | tee "$logs/host" || status=$?
+	slowest "$logs/host" 8
+	return $status
+}
+
+guest() {
+	export DESKFORK_TEST_CACHE=$TESTDATA/test-cache
+	step "image debian-xfce"
+	bin/vmhost --data-dir "$TESTDATA" image build images/debian-xfce
+	step "end to end, on a real guest"
+	# Pictures of failures stay in artifacts/.
+	mkdir -p "$TESTDATA/artifacts"
+	local status=0
+	DESKFORK_E2E_DATA=$TESTDATA go test -tags integration -count=1 -timeout 35m -v \
+		-artifacts -outputdir "$TESTDATA/artifacts" ./test/e2e 2>&1 | tee "$logs/guest" || status=$?
+	step "tests of packages on the real image: their names end in ADesktop"
+	DESKFORK_E2E_DATA=$TESTDATA go test -tags integration -count=1 -timeout 20m -v -run 'ADesktop$' ./pkg/vm/qemu 2>&1 | tee -a "$logs/guest" || status=$?
+	slowest "$logs/guest" 12
+	return $status
+}
+
+# more are the long forms of what the guest lane does once: three quarters of an
+# hour.
+more() {
+	export DESKFORK_TEST_CACHE=$TESTDATA/test-cache
+	bin/vmhost --data-dir "$TESTDATA" image build images/debian-xfce
+	step "fifty cycles of all verbs, rests of a minute, cold boots"
+	DESKFORK_E2E_CYCLES=50 DESKFORK_E2E_DATA=$TESTDATA go test -tags integration -count=1 -timeout 60m -v \
+		-run 'TestScene$|TestRestedClock|TestBootSnapshotDamaged' ./test/e2e
+	step "workspaces: a store that is away, disks that are full, a gigabyte"
+	DESKFORK_E2E_DATA=$TESTDATA go test -tags integration,more -count=1 -timeout 60m -v -run 'TestLong' ./test/e2e
+}
+
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+case ${1:-} in
+host | guest | more)
+	"$1"
+	step "done"
+	exit
+	;;
+esac
 
 step "packages"
 scripts/deps.sh run image build test
 step "programs"
 make --no-print-directory build
-step "check"
-make --no-print-directory check
-step "image debian-xfce"
-bin/vmhost --data-dir "$TESTDATA" image build images/debian-xfce
-step "integration tests of single packages"
-go test -tags integration,robotgo -count=1 -timeout 15m -p 1 ./pkg/... ./internal/... ./cmd/...
-step "end to end, on a real guest"
-# Pictures of failures stay in artifacts/.
-mkdir -p "$TESTDATA/artifacts"
-DESKFORK_E2E_DATA=$TESTDATA go test -tags integration -count=1 -timeout 40m -v -artifacts -outputdir "$TESTDATA/artifacts" ./test/e2e
-step "done"
+failed=
+lane() {
+	local left=$((LIMIT + began - SECONDS))
+	timeout "$((left > 60 ? left : 60))" scripts/test.sh "$1" || failed+=" $1 ($?)"
+}
+lane host
+lane guest
+step "${failed:+failed:$failed; }done"
+[ -z "$failed" ]
