@@ -27,7 +27,7 @@ var (
 // other one works meanwhile.
 var desktops = []api.CreateDesktop{{Name: "main"}, {Name: "side"}}
 
-// holdLimit is how long one test may keep a desktop that others wait for.
+// holdLimit is how long one test may keep a slot, and a desktop, that others wait for.
 const holdLimit = 4 * time.Minute
 
 // slots holds a token for each test that works at a time, beyond those that wait
@@ -113,6 +113,20 @@ func work(t *testing.T) {
 	case <-t.Context().Done():
 		t.Fatal(t.Context().Err())
 	}
+	worked(t, holdLimit)
+}
+
+// worked logs what a test took without its waiting: scripts/test.sh lists that.
+func worked(t *testing.T, limit time.Duration) {
+	t.Helper()
+	begin := time.Now()
+	t.Cleanup(func() {
+		took := time.Since(begin)
+		t.Logf("worked: %s (%.1fs)", t.Name(), took.Seconds())
+		if took > limit {
+			t.Logf("a test has %s: split it", limit)
+		}
+	})
 }
 
 // lend takes a desktop from the pool for a test that runs beside others.
@@ -121,14 +135,6 @@ func lend(t *testing.T) desk {
 	join(t)
 	d := take(t, 1)[0]
 	work(t)
-	begin := time.Now()
-	t.Cleanup(func() {
-		took := time.Since(begin).Round(100 * time.Millisecond)
-		t.Logf("held %s for %s", d.Info.Name, took)
-		if took > holdLimit {
-			t.Logf("a test has %s: split it", holdLimit)
-		}
-	})
 	return d
 }
 
@@ -138,7 +144,9 @@ func alone(t *testing.T) []desk {
 	t.Helper()
 	t.Parallel()
 	ordinary.Wait()
-	return take(t, len(desktops))
+	desks := take(t, len(desktops))
+	worked(t, holdLimit)
+	return desks
 }
 
 func take(t *testing.T, n int) []desk {
