@@ -54,7 +54,7 @@ func upgrade(t *testing.T, addr string, header ...string) (net.Conn, int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: guest\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
@@ -127,7 +127,7 @@ func TestMalformedWire(t *testing.T) {
 			}
 		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := honest.Exec.List(ctx); err != nil || !honest.Connected() {
 		t.Error(err)

@@ -115,12 +115,14 @@ func startX(t *testing.T, args ...string) *xserver {
 		t.Fatalf("start Xvfb: %v", err)
 	}
 	x := &xserver{name: ":" + strings.TrimSpace(line), cmd: cmd, home: t.TempDir()}
-	t.Cleanup(func() { x.endAll(t) }) // before the home goes
+	t.Cleanup(func() { x.endAll(t) })
 	return x
 }
 
 // endAll ends every program of the session, those too that the helper started and
-// that outlive it.
+// that outlive it, and removes the home. Not each of them says whose it is: a
+// browser's children write their titles over their environment. They end with it,
+// but a moment later, and may write until then.
 func (x *xserver) endAll(t *testing.T) {
 	t.Helper()
 	home := []byte("HOME=" + x.home + "\x00")
@@ -136,7 +138,7 @@ func (x *xserver) endAll(t *testing.T) {
 				left = syscall.Kill(pid, syscall.SIGKILL) == nil || left
 			}
 		}
-		return !left
+		return !left && os.RemoveAll(x.home) == nil
 	})
 }
 
@@ -163,7 +165,7 @@ func (x *xserver) run(t *testing.T, argv ...string) *exec.Cmd {
 // output runs a program of the session to its end.
 func (x *xserver) output(t *testing.T, in []byte, argv ...string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env, cmd.Stdin = x.env(), bytes.NewReader(in)
@@ -204,7 +206,7 @@ func (p *peer) logged() string {
 func startHelper(t *testing.T, x *xserver) *peer {
 	t.Helper()
 	p := &peer{t: t, waiting: map[uint64]chan guest.HelperMessage{}, ended: make(chan struct{})}
-	p.cmd = exec.Command(helperPath, "-v", "-wait", "5s")
+	p.cmd = exec.Command(helperPath, "-v", "-wait", "60s")
 	p.cmd.Env, p.cmd.Dir, p.cmd.Stderr = x.env(), x.home, p
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -231,7 +233,7 @@ func startHelper(t *testing.T, x *xserver) *peer {
 		p.stdin.Close()
 		select {
 		case <-p.ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the helper did not end after its input was closed")
 			_ = p.cmd.Process.Kill()
 		}
@@ -287,7 +289,7 @@ func (p *peer) send(op string, params any, bin []byte, timeout time.Duration) (u
 // try calls op and returns the error that the helper answered.
 func (p *peer) try(op string, params any, bin []byte, result any) ([]byte, error) {
 	p.t.Helper()
-	_, ch := p.send(op, params, bin, 30*time.Second)
+	_, ch := p.send(op, params, bin, time.Minute)
 	select {
 	case m := <-ch:
 		if m.Result != nil && result != nil {
@@ -299,7 +301,7 @@ func (p *peer) try(op string, params any, bin []byte, result any) ([]byte, error
 			return nil, m.Error
 		}
 		return m.Binary, nil
-	case <-time.After(40 * time.Second):
+	case <-time.After(2 * time.Minute):
 		p.t.Fatalf("%s: no answer", op)
 	case <-p.ended:
 		p.t.Fatalf("%s: the helper ended:\n%s", op, p.logged())

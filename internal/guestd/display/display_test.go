@@ -76,7 +76,7 @@ func start(t *testing.T, cfg display.Config) *display.Supervisor {
 // answered asks until a helper answers.
 func answered(t *testing.T, s *display.Supervisor) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		res, err := s.Do(ctx, "echo", []byte(`{"a":1}`), []byte("bytes"))
@@ -131,7 +131,7 @@ func TestBacklogIsBounded(t *testing.T) {
 	for !s.Up() {
 		<-time.After(time.Millisecond)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var asking sync.WaitGroup
 	var busy atomic.Int32

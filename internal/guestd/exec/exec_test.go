@@ -13,7 +13,7 @@ import (
 
 func run(t *testing.T, table *exec.Table, spec guest.ExecSpec) guest.ExecStatus {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	e, err := table.Start(spec)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // too many at one time do.
 func TestWatchCountsWhatIsThere(t *testing.T) {
 	const most = 4
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "first"), 0o755); err != nil {
