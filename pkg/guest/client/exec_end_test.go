@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +19,9 @@ import (
 
 func TestDeadlineKillsTheTree(t *testing.T) {
 	c := guesttest.Start(t, guesttest.Config{}).Client(t)
-	spec := shell(`sleep 1000 & setsid sleep 1001 & (setsid setsid sleep 1002 &) ; echo started; wait`)
+	// Sleepers that no other test has, of this process or beside it.
+	one := 10 * (1000 + os.Getpid())
+	spec := shell(fmt.Sprintf(`sleep %d & setsid sleep %d & (setsid setsid sleep %d &) ; echo started; wait`, one, one+1, one+2))
 	spec.Timeout = 700 * time.Millisecond
 	res, err := c.Exec.Run(soon(t), spec, nil)
 	if err != nil {
@@ -28,7 +32,7 @@ func TestDeadlineKillsTheTree(t *testing.T) {
 	}
 	// Every sleeper held the output; when all are gone it is at its end by
 	// itself, and none is left by its command line.
-	left, err := c.Exec.Run(soon(t), shell(`for n in 1000 1001 1002; do pgrep -x -f "sleep $n"; done`), nil)
+	left, err := c.Exec.Run(soon(t), shell(fmt.Sprintf(`for n in %d %d %d; do pgrep -x -f "sleep $n"; done`, one, one+1, one+2)), nil)
 	if err != nil || len(left.Stdout) != 0 {
 		t.Errorf("processes left after the deadline: %q, %v", left.Stdout, err)
 	}
@@ -36,13 +40,10 @@ func TestDeadlineKillsTheTree(t *testing.T) {
 
 func TestBackgroundChildKeepsOutput(t *testing.T) {
 	c := guesttest.Start(t, guesttest.Config{}).Client(t)
-	began := time.Now()
+	// The child lives longer than the call is waited for.
 	res, err := c.Exec.Run(soon(t), shell("sleep 300 & echo $!; exit 3"), nil)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("the end took %s", took)
 	}
 	if res.Status.ExitCode != 3 {
 		t.Errorf("status %+v", res.Status)

@@ -215,7 +215,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-deadline:

@@ -28,10 +28,15 @@ func TestCallsWaitForTheLink(t *testing.T) {
 		}
 		return g.Dial(ctx)
 	}})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := c.Exec.List(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not yet") {
-		t.Errorf("without a link: %v", err)
+	limit := soon(t)
+	for told := false; !told; { // it says why once it has tried
+		ctx, cancel := context.WithTimeout(limit, 50*time.Millisecond)
+		_, err := c.Exec.List(ctx)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || limit.Err() != nil {
+			t.Fatalf("without a link: %v", err)
+		}
+		told = strings.Contains(err.Error(), "not yet")
 	}
 	if c.Connected() {
 		t.Error("it says that it is connected")
@@ -89,33 +94,39 @@ func TestDeadPeerIsNoticed(t *testing.T) {
 	frozen.Store(true)
 	<-dials // it gave the silent connection up
 	frozen.Store(false)
-	if _, err := c.Exec.List(soon(t)); err != nil {
-		t.Errorf("after the thaw: %v", err)
-	}
+	relinked(t, c)
 }
 
+// TestSuspendedGuestKeepsItsLink: a suspension ends no link. The host may be as
+// slow as a guest that is gone, before it or after it: such a try does not count.
 func TestSuspendedGuestKeepsItsLink(t *testing.T) {
 	g := guesttest.Start(t, guesttest.Config{})
 	var frozen atomic.Bool
 	var dials atomic.Int32
+	const keepalive = 20 * time.Millisecond
 	c := guesttest.Run(t, client.Config{
-		Token: guesttest.Token, Keepalive: 10 * time.Millisecond,
+		Token: guesttest.Token, Keepalive: keepalive,
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			dials.Add(1)
 			conn, err := g.Dial(ctx)
 			return &freezing{Conn: conn, frozen: &frozen}, err
 		},
 	})
-	if _, err := c.Hello(soon(t)); err != nil {
-		t.Fatal(err)
-	}
-	c.Suspend()
-	frozen.Store(true)
-	<-time.After(300 * time.Millisecond) // ten times what ends a link
-	frozen.Store(false)
-	c.Resume()
-	if _, err := c.Exec.List(soon(t)); err != nil || dials.Load() != 1 {
-		t.Errorf("after the suspension: %v, %d dials", err, dials.Load())
+	for limit := soon(t); ; {
+		relinked(t, c)
+		before := dials.Load()
+		c.Suspend()
+		frozen.Store(true)
+		<-time.After(10 * 3 * keepalive) // ten times what ends a link
+		frozen.Store(false)
+		c.Resume()
+		_, err := c.Exec.List(soon(t))
+		if err == nil && dials.Load() == before {
+			return
+		}
+		if limit.Err() != nil || err != nil && !errors.Is(err, client.ErrLinkLost) {
+			t.Fatalf("after the suspension: %v, %d dials, %d before", err, dials.Load(), before)
+		}
 	}
 }
 
@@ -267,7 +278,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		relinked(t, c)
 		cancel()
 	})
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for runtime.NumGoroutine() > before+2 { // the runtime's own may come late
 		select {
 		case <-deadline:
