@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host"
-	"github.com/deskfork/deskfork/internal/host/boot"
 	"github.com/deskfork/deskfork/internal/host/event"
 	"github.com/deskfork/deskfork/internal/host/hosttest"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -311,10 +310,7 @@ func TestFork(t *testing.T) {
 // colour; no other may.
 func TestForkOfPlainScreen(t *testing.T) {
 	hosttest.NoLeaks(t)
-	f := hosttest.New(t, func(c *host.Config) {
-		c.CloneLimits = boot.CloneLimits()
-		c.CloneLimits.Drawn = 200 * time.Millisecond
-	})
+	f := hosttest.New(t)
 	ctx := patient(t)
 	parent := f.Create(api.CreateDesktop{Name: "parent"})
 	snap, err := f.Host.Snapshots.Create(ctx, project, "parent", api.CreateSnapshot{Name: "lit"}, "")
@@ -327,6 +323,9 @@ func TestForkOfPlainScreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready(t, f, kids[0], nil)
+	f.Stop()
+	f.Config.CloneLimits.Drawn = 2 * time.Second // so long it waits for a picture
+	f.Start()
 	v, err := f.Host.Create(ctx, project, api.CreateDesktop{Snapshot: snap.ID}, "")
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func TestStuckDesktopHoldsUpNoOther(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
 	err = f.Host.Delete(short, project, stuck.ID)
-	if e := problem(t, err); e.Code != api.CodeDeadline {
+	if e := problem(t, faulted(err)); e.Code != api.CodeDeadline {
 		t.Errorf("delete of a stuck desktop answers %+v", e)
 	}
 	if err := f.Host.Delete(ctx, project, "free"); err != nil {

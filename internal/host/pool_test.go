@@ -18,7 +18,7 @@ func pooled(limits pool.Limits) func(*host.Config) {
 	return func(c *host.Config) { c.Pool = limits }
 }
 
-// stocked waits until so many machines stand still, and returns one of them.
+// stocked waits until so many warm machines can be taken, and returns one of them.
 func stocked(t *testing.T, f *hosttest.Fixture, n int) *hosttest.Machine {
 	t.Helper()
 	ctx := patient(t)
@@ -31,10 +31,8 @@ func stocked(t *testing.T, f *hosttest.Fixture, n int) *hosttest.Machine {
 				still = append(still, m)
 			}
 		}
-		if len(still) == n {
-			if n == 0 {
-				return nil
-			}
+		// A machine stands still a moment before it is in stock.
+		if warm, _ := f.Host.Stock(); warm == n && len(still) == n {
 			return still[0]
 		}
 		select {
@@ -120,9 +118,7 @@ func TestSpareThatDoesNotServe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			hosttest.NoLeaks(t)
 			f := hosttest.New(t, pooled(pool.Limits{Warm: 1}), func(c *host.Config) {
-				c.CloneLimits.Link, c.CloneLimits.Handshake = time.Second, time.Second
-				c.CloneLimits.Machine, c.CloneLimits.Session, c.CloneLimits.Drawn = time.Second, time.Second, time.Second
-				c.CloneLimits.Poll, c.CloneLimits.Still = time.Millisecond, time.Millisecond
+				c.CloneLimits.Link, c.CloneLimits.Handshake = 5*time.Second, 5*time.Second // so long it waits for who is gone
 			})
 			ctx := patient(t)
 			if _, err := f.Host.SealBoot(ctx, "test", api.SealImage{}); err != nil {

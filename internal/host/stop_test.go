@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/deskfork/deskfork/internal/host"
@@ -20,8 +21,9 @@ func TestDeleteWhileStopping(t *testing.T) {
 	ctx := patient(t)
 	d := f.Create(api.CreateDesktop{Name: "one"})
 	trying := make(chan struct{})
+	try := sync.OnceFunc(func() { close(trying) })
 	f.Machine(d.ID).OnDestroy(func() error {
-		close(trying)
+		try()
 		f.StopRun()
 		return errors.New("the directory is busy")
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/adapter"
 	"github.com/deskfork/deskfork/internal/host/admission"
+	"github.com/deskfork/deskfork/internal/host/boot"
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/reach"
 	"github.com/deskfork/deskfork/internal/host/usage"
@@ -56,6 +57,7 @@ func New(tb testing.TB, change ...func(*host.Config)) *Fixture {
 	}
 	f.Config = host.Config{
 		DataDir: tb.TempDir(), Version: "test", Provider: f.Provider, Images: f.Images, Open: f.open,
+		Limits: ample(boot.DefaultLimits()), CloneLimits: ample(boot.CloneLimits()),
 		Usage: f.usage, Billing: usage.Config{Ledger: billingtest.NewMemory()}, Logger: slog.New(slog.DiscardHandler),
 		Fences: workspaces.Fences{Fences: f.Sessions.Stores().Fences, Publications: f.Sessions.Publications},
 	}
@@ -65,6 +67,12 @@ func New(tb testing.TB, change ...func(*host.Config)) *Fixture {
 	f.Start()
 	tb.Cleanup(f.Stop)
 	return f
+}
+
+// ample are limits for a host that is busy with other tests.
+func ample(l boot.Limits) boot.Limits {
+	l.Machine, l.Link, l.Handshake, l.Session, l.Drawn = time.Minute, time.Minute, time.Minute, time.Minute, time.Minute
+	return l
 }
 
 // SetFree sets what the host has left.
@@ -156,7 +164,7 @@ func (f *Fixture) Create(req api.CreateDesktop) api.Desktop {
 	if req.Image == "" && req.Snapshot == "" {
 		req.Image = "test"
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	v, err := f.Host.Create(ctx, Project, req, "")
 	if err == nil {

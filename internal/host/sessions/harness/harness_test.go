@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 			case "fail":
 				return 7, nil
 			}
+			_ = h.Checkpoint(ctx, "c1", "t1") // it says that it has come so far
 			<-ctx.Done()
 			return 0, ctx.Err()
 		},
@@ -219,9 +220,11 @@ func TestSupervisedInAGuest(t *testing.T) {
 	if _, err := d.Run(t.Context(), harnessRun(t, l, supervised(t, "fail"))); err == nil || !strings.Contains(err.Error(), "7") {
 		t.Errorf("one that fails: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if ending, err := d.Run(ctx, harnessRun(t, l, supervised(t, "hang"))); err != nil || ending != session.EndingAborted {
+	r = harnessRun(t, l, supervised(t, "hang"))
+	r.Checkpoint = func(context.Context, session.LiveCheckpoint) (int64, error) { cancel(); return 1, nil }
+	if ending, err := d.Run(ctx, r); err != nil || ending != session.EndingAborted {
 		t.Errorf("one that is aborted: %s, %v", ending, err)
 	}
 	if n, _ := running(t, f, m); n != 0 {
