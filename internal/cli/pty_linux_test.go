@@ -102,7 +102,7 @@ func (st *seat) left(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-st.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("it goes on; the screen says %q", st.screen)
 	}
 	if diff := cmp.Diff(st.before, st.mode(t)); diff != "" {
@@ -116,7 +116,7 @@ func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for !so() {
 		select {
 		case <-tick.C:

@@ -100,7 +100,7 @@ func TestRunInterrupted(t *testing.T) {
 	done := make(chan ended, 1)
 	began := filepath.Join(s.dir, "began")
 	go func() {
-		status, _, stderr := s.vmhost(ctx, "", "run", "--workspace", "work", "--image", "test", "--workspace-size", "64M", "--", "sh", "-c", "touch "+began+"; exec sleep 20")
+		status, _, stderr := s.vmhost(ctx, "", "run", "--workspace", "work", "--image", "test", "--workspace-size", "64M", "--", "sh", "-c", "touch "+began+"; exec sleep 1000")
 		done <- ended{status, stderr.String()}
 	}()
 	for _, err := os.Stat(began); err != nil && ctx.Err() == nil; _, err = os.Stat(began) {
@@ -131,7 +131,7 @@ func TestRunWhoseMachineDies(t *testing.T) {
 			m.End(&vm.ExitError{Status: "signal: killed"})
 		}
 	}()
-	status, _, stderr := s.vmhost(t.Context(), "", "run", "--workspace", "work", "--image", "test", "--workspace-size", "64M", "--", "sh", "-c", "touch "+began+"; exec sleep 20")
+	status, _, stderr := s.vmhost(t.Context(), "", "run", "--workspace", "work", "--image", "test", "--workspace-size", "64M", "--", "sh", "-c", "touch "+began+"; exec sleep 1000")
 	if status != 8 || !strings.Contains(stderr.String(), "the machine is gone") {
 		t.Errorf("status %d, %s", status, stderr)
 	}

@@ -79,7 +79,7 @@ func (o *output) String() string {
 // await waits until the output holds a text.
 func (o *output) await(t *testing.T, text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for !strings.Contains(o.String(), text) {
 		select {

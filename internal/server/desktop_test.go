@@ -195,7 +195,7 @@ func TestWatch(t *testing.T) {
 				return
 			}
 		case <-tick.C:
-			if n > 1000 {
+			if n > 3000 {
 				t.Fatal("no change was seen")
 			}
 			if err := os.WriteFile(filepath.Join(dir, "new"), []byte{byte(n)}, 0o600); err != nil {
@@ -209,7 +209,7 @@ func TestEvents(t *testing.T) {
 	hosttest.NoLeaks(t)
 	d := newDoor(t, func(c *server.Config) { c.Limits.Heartbeat = 20 * time.Millisecond })
 	one := d.Create(api.CreateDesktop{Name: "one", Cold: true})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var types []string
 	var last uint64
@@ -343,18 +343,12 @@ func TestInfoDoctorMetrics(t *testing.T) {
 	if err := json.NewDecoder(d.do(t, "GET", "/v1/doctor", "").Body).Decode(&report); err != nil || len(report.Checks) == 0 {
 		t.Errorf("report is %+v, %v", report, err)
 	}
-	text, err := io.ReadAll(d.do(t, "GET", "/metrics", "").Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
+	for _, want := range []string{ // a request is counted when it is over, a moment after its answer
 		`deskfork_http_requests_total{route="GET /v1/info",status="200"} 1`,
 		`deskfork_desktops{state="ready"} 1`,
 		`deskfork_boot_stage_seconds_count{stage="drawn"} 1`,
 	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("metrics lack %s", want)
-		}
+		t.Run(want, func(t *testing.T) { waitFor(t, func() bool { return strings.Contains(d.metrics(t), want) }) })
 	}
 	if resp := d.do(t, "GET", "/metrics", "", "Authorization", ""); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("metrics without a token answer %d", resp.StatusCode)

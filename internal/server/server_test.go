@@ -83,7 +83,7 @@ func (d *door) tokenOf(t *testing.T, project string, scopes ...string) string {
 // do sends a raw request with the first token.
 func (d *door) do(t *testing.T, method, path, body string, header ...string) *http.Response {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, method, d.HTTP.URL+path, strings.NewReader(body))
 	if err != nil {

@@ -27,7 +27,7 @@ func (d *door) dial(t *testing.T, path, protocol string, header http.Header) (*w
 	if header == nil {
 		header = http.Header{"Authorization": {"Bearer " + d.Token}}
 	}
-	dialer := websocket.Dialer{HandshakeTimeout: 20 * time.Second}
+	dialer := websocket.Dialer{HandshakeTimeout: time.Minute}
 	if protocol != "" {
 		dialer.Subprotocols = strings.Split(protocol, " ")
 	}
@@ -37,7 +37,7 @@ func (d *door) dial(t *testing.T, path, protocol string, header http.Header) (*w
 	}
 	if ws != nil {
 		t.Cleanup(func() { ws.Close() })
-		_ = ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = ws.SetReadDeadline(time.Now().Add(3 * time.Minute)) // of the whole test
 	}
 	return ws, resp
 }

@@ -41,7 +41,7 @@ func (d *door) dial(at string, header ...string) (*websocket.Conn, *http.Respons
 	}
 	if ws != nil {
 		d.t.Cleanup(func() { ws.Close() })
-		_ = ws.SetReadDeadline(time.Now().Add(time.Minute))
+		_ = ws.SetReadDeadline(time.Now().Add(5 * time.Minute)) // of the whole talk
 	}
 	return ws, resp
 }

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	beat  = 20 * time.Millisecond
-	limit = 20 * time.Second // of a test's waits
+	beat  = 200 * time.Millisecond
+	limit = time.Minute // of a test's waits
 )
 
 // serve runs fn on the server's end of a WebSocket and returns the client's end

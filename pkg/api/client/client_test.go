@@ -21,7 +21,7 @@ import (
 func setup(t *testing.T) (*clienttest.Server, *client.Client) {
 	t.Helper()
 	s := clienttest.New(t)
-	c, err := client.New(s.URL, client.WithToken(clienttest.Token), client.WithRetries(2, time.Millisecond), client.WithPatience(5*time.Second))
+	c, err := client.New(s.URL, client.WithToken(clienttest.Token), client.WithRetries(2, time.Millisecond), client.WithPatience(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
