@@ -186,13 +186,13 @@ func TestCPUTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		now, err := proc.CPUTime(os.Getpid())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if now-before >= 50*time.Millisecond {
-			if now-before > 30*time.Second {
+			if now-before > time.Minute {
 				t.Errorf("it took %s", now-before)
 			}
 			return

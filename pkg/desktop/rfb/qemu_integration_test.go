@@ -77,20 +77,20 @@ func shortDir(t *testing.T) string {
 
 func dialUntil(t *testing.T, path string) net.Conn {
 	t.Helper()
-	for range 500 {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
 		var d net.Dialer
-		conn, err := d.DialContext(t.Context(), "unix", path)
+		conn, err := d.DialContext(ctx, "unix", path)
 		if err == nil {
 			return conn
 		}
 		select {
-		case <-t.Context().Done():
-			t.Fatal(err)
+		case <-ctx.Done():
+			t.Fatalf("nobody listens on %s: %v", path, err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	t.Fatalf("nobody listens on %s", path)
-	return nil
 }
 
 func (m *machine) run(t *testing.T, command string, args any) {
@@ -190,7 +190,7 @@ func startPainter(t *testing.T) (*machine, *rfb.Client) {
 	dir := t.TempDir()
 	m := startMachine(t, "-device", "VGA", "-drive", "format=raw,file="+painter(t, dir))
 	c := m.client(t, false)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var seq uint64
 	var last image.Rectangle
@@ -216,7 +216,7 @@ func TestQEMUPixels(t *testing.T) {
 			t.Run(vga+" "+encoding, func(t *testing.T) {
 				m := startMachine(t, "-device", vga)
 				c := m.client(t, encoding == "zrle")
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				var f *desktop.Frame
 				var err error
@@ -292,11 +292,13 @@ func TestQEMUFreshAfterIdle(t *testing.T) {
 	slices.Sort(took)
 	slices.Sort(seen)
 	t.Logf("fresh frame after 6 s of quiet: %v; a key's effect seen after: %v", took, seen)
-	if took[2] > 50*time.Millisecond {
-		t.Errorf("median %v, want at most 50ms", took[2])
+	// Left to its timer QEMU would take up to three seconds. On an idle host it is
+	// tens of milliseconds.
+	if took[2] > time.Second {
+		t.Errorf("median %v, want at most a second", took[2])
 	}
-	if seen[2] > 150*time.Millisecond {
-		t.Errorf("effect seen after %v, want at most 150ms", seen[2])
+	if seen[2] > time.Second {
+		t.Errorf("effect seen after %v, want at most a second", seen[2])
 	}
 	took = took[:0]
 	for range 40 {
@@ -327,7 +329,7 @@ func TestQEMUKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		next, err := c.Next(ctx, f.Seq)
 		cancel()
 		if err != nil {

@@ -177,7 +177,7 @@ func (e *env) assertFound(t *testing.T, when string, machines, snapshots []strin
 // assertRuns asks QEMU itself.
 func (e *env) assertRuns(t *testing.T, when, inc string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	mon, err := qmp.Dial(ctx, filepath.Join(e.cfg.RuntimeDir, "vm", inc, "qmp"), qmp.Config{})
 	if err != nil {

@@ -90,7 +90,7 @@ func assertUndone(t *testing.T, e *env, p *qemu.Provider, m vm.Machine, err erro
 // assertRunsInside sees that a machine runs by what QEMU tells of it.
 func (e *env) assertRunsInside(t *testing.T, m vm.Machine) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); m.Info().State != vm.StateRunning; <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); m.Info().State != vm.StateRunning; <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Errorf("the machine is %s", m.Info().State)
 			return

@@ -119,7 +119,7 @@ func hostTries(t *testing.T) {
 	w := newWire(t)
 	open(t, w, nil)
 	g := boot(t, w, 1500)
-	c, err := g.dial(within(t, 20*time.Second), "tcp", worldAddr+":80")
+	c, err := g.dial(within(t, time.Minute), "tcp", worldAddr+":80")
 	if err != nil {
 		t.Fatal(err)
 	}

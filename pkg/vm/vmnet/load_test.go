@@ -60,11 +60,11 @@ func TestTransfer(t *testing.T) {
 			})
 			g := boot(t, w, mtu)
 			g.serve(7, serve)
-			in, err := n.DialContext(within(t, 20*time.Second), "tcp", ":7")
+			in, err := n.DialContext(within(t, time.Minute), "tcp", ":7")
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := g.dial(within(t, 20*time.Second), "tcp", "203.0.113.1:80")
+			out, err := g.dial(within(t, time.Minute), "tcp", "203.0.113.1:80")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,8 +105,8 @@ func TestManyDials(t *testing.T) {
 	g := boot(t, w, 65520)
 	g.serve(7, echo)
 	for name, dial := range map[string]func() (net.Conn, error){
-		"host to guest":  func() (net.Conn, error) { return n.DialContext(within(t, 120*time.Second), "tcp", ":7") },
-		"guest to world": func() (net.Conn, error) { return g.dial(within(t, 120*time.Second), "tcp", "203.0.113.1:80") },
+		"host to guest":  func() (net.Conn, error) { return n.DialContext(within(t, 2*time.Minute), "tcp", ":7") },
+		"guest to world": func() (net.Conn, error) { return g.dial(within(t, 2*time.Minute), "tcp", "203.0.113.1:80") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var wg sync.WaitGroup
@@ -118,7 +118,7 @@ func TestManyDials(t *testing.T) {
 						return
 					}
 					defer c.Close()
-					_ = c.SetDeadline(time.Now().Add(120 * time.Second))
+					_ = c.SetDeadline(time.Now().Add(2 * time.Minute))
 					text := fmt.Sprintf("number %d", i)
 					if _, err := io.WriteString(c, text); err != nil {
 						t.Errorf("write %d: %v", i, err)

@@ -23,7 +23,7 @@ func echo(c net.Conn) { _, _ = io.Copy(c, c) }
 // ask sends text and wants it back.
 func ask(tb testing.TB, c net.Conn, text string) {
 	tb.Helper()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(c, text); err != nil {
 		tb.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestHostDialsGuest(t *testing.T) {
 			g := boot(t, w, 1500)
 			g.serve(7, echo)
 			for _, addr := range []string{vm.GuestIP + ":7", ":7"} {
-				c, err := n.DialContext(within(t, 20*time.Second), "tcp", addr)
+				c, err := n.DialContext(within(t, time.Minute), "tcp", addr)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -71,7 +71,7 @@ func TestDialErrors(t *testing.T) {
 		"port out of range": {"tcp", ":65536", nil, "want 1 to 65535"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := n.DialContext(within(t, 20*time.Second), tc.network, tc.address)
+			_, err := n.DialContext(within(t, time.Minute), tc.network, tc.address)
 			if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) {
 				t.Errorf("got %v, want %v %s", err, tc.want, tc.text)
 			}
@@ -149,9 +149,9 @@ func TestHalfClose(t *testing.T) {
 	g := boot(t, w, 1500)
 	g.serve(7, answerAtEOF)
 	for name, dial := range map[string]func() (net.Conn, error){
-		"host to guest": func() (net.Conn, error) { return n.DialContext(within(t, 20*time.Second), "tcp", ":7") },
+		"host to guest": func() (net.Conn, error) { return n.DialContext(within(t, time.Minute), "tcp", ":7") },
 		"guest to world": func() (net.Conn, error) {
-			return g.dial(within(t, 20*time.Second), "tcp", "203.0.113.1:80")
+			return g.dial(within(t, time.Minute), "tcp", "203.0.113.1:80")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestHalfClose(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+			_ = c.SetDeadline(time.Now().Add(time.Minute))
 			_, _ = io.WriteString(c, "all of it")
 			if err := c.(closeWriter).CloseWrite(); err != nil {
 				t.Fatal(err)
@@ -205,7 +205,7 @@ func TestEgress(t *testing.T) {
 // were written, so what was sent may be answered before it is counted.
 func egress(t *testing.T, n *vmnet.Network, least int64) int64 {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); n.Egress() < least; {
+	for end := time.Now().Add(time.Minute); n.Egress() < least; {
 		if time.Now().After(end) {
 			t.Fatalf("%d bytes were counted, less than %d", n.Egress(), least)
 		}
@@ -240,23 +240,23 @@ func TestResetIsPassedOn(t *testing.T) {
 		c.Dialer = world(t, map[string]string{"tcp 203.0.113.1:80": ln.Addr().String()})
 	})
 	g := boot(t, w, 1500)
-	c, err := g.dial(within(t, 20*time.Second), "tcp", "203.0.113.1:80")
+	c, err := g.dial(within(t, time.Minute), "tcp", "203.0.113.1:80")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(c, "r")
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := c.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "reset") {
 		t.Errorf("guest saw %v", err)
 	}
-	if c, err = g.dial(within(t, 20*time.Second), "tcp", "203.0.113.1:80"); err != nil {
+	if c, err = g.dial(within(t, time.Minute), "tcp", "203.0.113.1:80"); err != nil {
 		t.Fatal(err)
 	}
 	ask(t, c, "x")
 	g.reset()
 	select {
 	case <-far:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("outside never saw the reset")
 	}
 }

@@ -77,7 +77,7 @@ func TestPausedFakeIsSilent(t *testing.T) {
 	if n, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Errorf("a paused guest answered %d bytes", n)
 	}
-	if err := errors.Join(conn.SetReadDeadline(time.Now().Add(10*time.Second)), fake.Resume(t.Context())); err != nil {
+	if err := errors.Join(conn.SetReadDeadline(time.Now().Add(time.Minute)), fake.Resume(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, conn, 1); string(got) != "x" {
