@@ -31,10 +31,15 @@ const (
 
 // ExecStarted publishes that a program was started and, when the time comes, its
 // end. Of a start that is told again, such as one that was retried, it publishes
-// nothing more.
+// nothing more. Without l it publishes nothing, now or later: whoever starts the
+// program waits for it, and is the only one to know its id.
 func (d *Desktop) ExecStarted(l *live.Desktop, st guest.ExecStatus) {
 	key, ok := d.follow(st.ID, unknown)
 	if !ok {
+		return
+	}
+	if l == nil {
+		d.came(key, ended)
 		return
 	}
 	d.Publish(event.TypeExecStarted, map[string]any{"exec": string(st.ID), "pid": st.PID})
@@ -67,6 +72,12 @@ func (d *Desktop) follow(id guest.ExecID, from ...following) (key run, ok bool) 
 	return key, true
 }
 
+func (d *Desktop) came(key run, so following) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.followed[key] = so
+}
+
 func (d *Desktop) awaitExec(l *live.Desktop, key run) {
 	waiter, ok := l.Execs.(live.Waiter)
 	if !ok {
@@ -78,9 +89,7 @@ func (d *Desktop) awaitExec(l *live.Desktop, key run) {
 		if err != nil {
 			came = lost
 		}
-		d.mu.Lock()
-		d.followed[key] = came
-		d.mu.Unlock()
+		d.came(key, came)
 		if err != nil {
 			d.log.Debug("end of exec not seen", "exec", key.exec, "err", err)
 			return

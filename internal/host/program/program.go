@@ -15,6 +15,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/metric"
 	"github.com/deskfork/deskfork/internal/host/once"
 	"github.com/deskfork/deskfork/internal/host/store"
+	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
@@ -38,7 +39,12 @@ func (p *Runner) Run(ctx context.Context, project, ref string, req api.Exec, key
 	if err != nil {
 		return api.ExecResult{}, err
 	}
-	spec.KillOnDetach = spec.KillOnDetach || (req.ID == "" && key == "")
+	if req.ID == "" && key == "" {
+		spec.ID, spec.KillOnDetach = guest.ExecID(token.NewID('x')), true
+		if d, err := p.Find(project, ref); err == nil {
+			d.ExecStarted(nil, guest.ExecStatus{ID: spec.ID})
+		}
+	}
 	var stdin io.Reader
 	if len(req.Input) > 0 {
 		spec.Stdin, stdin = true, bytes.NewReader(req.Input)
