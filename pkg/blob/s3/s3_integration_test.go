@@ -213,10 +213,13 @@ func TestTroubles(t *testing.T) {
 				}
 				return trouble
 			})
-			same := func(c *s3.Config) {
-				c.Prefix, c.Stall = "troubles/"+strings.ReplaceAll(name, " ", "-"), 200*time.Millisecond
+			same := func(c *s3.Config) { c.Prefix = "troubles/" + strings.ReplaceAll(name, " ", "-") }
+			impatient := func(c *s3.Config) {
+				if trouble.Stall {
+					c.Stall = 200 * time.Millisecond
+				}
 			}
-			below, spoilt := open(t, addr, same), open(t, p.Addr, same)
+			below, spoilt := open(t, addr, same), open(t, p.Addr, same, impatient)
 			begun.Store(true)
 			s := retry.New(spoilt, retry.Config{First: time.Millisecond, Max: 10 * time.Millisecond})
 			for i := range 6 {

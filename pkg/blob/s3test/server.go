@@ -45,6 +45,18 @@ func Start(tb testing.TB, root string) string {
 
 // Run is Start for what is no test; stop ends the server.
 func Run(ctx context.Context, root string) (addr string, stop func(), err error) {
+	const tries = 5 // the server must be told its port, which anybody may take first
+	for range tries {
+		if addr, stop, err = run(ctx, root); !errors.Is(err, errTaken) {
+			break
+		}
+	}
+	return addr, stop, err
+}
+
+var errTaken = errors.New("its port is taken")
+
+func run(ctx context.Context, root string) (addr string, stop func(), err error) {
 	data, side := filepath.Join(root, "data"), filepath.Join(root, "meta")
 	for _, d := range []string{filepath.Join(data, Bucket), side} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -78,11 +90,15 @@ func Run(ctx context.Context, root string) (addr string, stop func(), err error)
 		cancel()
 		<-ended
 	}
-	for end := time.Now().Add(30 * time.Second); !answers(ctx, addr); {
+	for end := time.Now().Add(2 * time.Minute); !answers(ctx, addr); {
 		select {
 		case <-ended:
 			stop()
-			return "", nil, fmt.Errorf("S3 server ended: %s", out.Bytes())
+			err := fmt.Errorf("S3 server ended: %s", out.Bytes())
+			if bytes.Contains(out.Bytes(), []byte("address already in use")) {
+				err = errors.Join(err, errTaken)
+			}
+			return "", nil, err
 		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(end) {
