@@ -368,11 +368,11 @@ func (p *peer) window(word string) guest.Window {
 
 func (p *peer) focus(w guest.Window) {
 	p.t.Helper()
-	var done guest.WindowDone
-	p.call(guest.OpWindow, guest.WindowOp{ID: w.ID, Op: "focus"}, nil, &done)
-	if done.Effect != guest.EffectConfirmed {
-		p.t.Fatalf("focus %s: %s", w.Title, done.Effect)
-	}
+	eventually(p.t, "focus on "+w.Title, func() bool { // its window manager may be busy
+		var done guest.WindowDone
+		p.call(guest.OpWindow, guest.WindowOp{ID: w.ID, Op: "focus"}, nil, &done)
+		return done.Effect == guest.EffectConfirmed
+	})
 }
 
 func (p *peer) setText(s string) {

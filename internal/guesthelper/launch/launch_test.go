@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"github.com/deskfork/deskfork/internal/guesthelper/launch"
 	"github.com/deskfork/deskfork/pkg/guest"
@@ -59,10 +60,13 @@ func TestLaunch(t *testing.T) {
 
 func TestOpenURL(t *testing.T) {
 	dir := t.TempDir()
-	l := launch.New([]string{"PATH=" + dir}, dir)
-	open := func() error {
-		_, err := l.Launch(t.Context(), guest.Launch{URL: "http://localhost/?a=b"})
-		l.Wait()
+	open := func() (err error) {
+		// In a bubble no opener takes long: its end is waited for with the clock at rest.
+		synctest.Test(t, func(t *testing.T) {
+			l := launch.New([]string{"PATH=" + dir}, dir)
+			_, err = l.Launch(t.Context(), guest.Launch{URL: "http://localhost/?a=b"})
+			l.Wait()
+		})
 		return err
 	}
 	if err := open(); !errors.Is(err, &guest.Error{Code: guest.CodeNotFound}) {
