@@ -113,7 +113,7 @@ func TestForkAtTheFirmwareScreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer destroy(t, m)
-	screen := settled(t, m, time.Minute)
+	screen := settled(t, m, 5*time.Minute)
 	sealed, err := p.Snapshot(t.Context(), m, vm.SnapshotSpec{ID: "s1", Keep: true})
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestTemplateIsOutOfReach(t *testing.T) {
 	e := realEnv(t)
 	p := e.provider(t)
 	m := created(t, p, e.spec(t))
-	settled(t, m, time.Minute)
+	settled(t, m, 5*time.Minute)
 	sealed(t, p, m, "s1", true)
 	c, err := p.Clone(t.Context(), cloneSpec("s1", 1))
 	if err != nil {
@@ -189,7 +189,7 @@ func TestBurst(t *testing.T) {
 	e := realEnv(t)
 	p := e.provider(t)
 	m := created(t, p, e.spec(t))
-	screen := settled(t, m, time.Minute)
+	screen := settled(t, m, 5*time.Minute)
 	sealed(t, p, m, "s1", false)
 	const n = 20
 	clones, took := make([]vm.Machine, n), make([]time.Duration, n)
