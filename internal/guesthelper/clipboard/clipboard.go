@@ -32,6 +32,7 @@ type Clipboard struct {
 	events  chan numbered
 	arrived atomic.Uint64 // events so far
 	ask     chan struct{} // holds one token: whoever has it asks, owns or lends
+	held    []held        // in the order they came; Run's alone
 
 	mu        sync.Mutex
 	owned     contents // nil: another program owns it, or nobody
@@ -59,6 +60,14 @@ type outgoing struct {
 	kind  xproto.Atom
 	text  bool
 	asked uint64 // number of the request
+}
+
+// held is a request for a place whose former answer has not been taken away yet.
+type held struct {
+	xproto.SelectionRequestEvent
+
+	n     uint64
+	until time.Time // then it is answered all the same
 }
 
 // outcome is what happened to a request for our contents.
@@ -111,9 +120,17 @@ func (c *Clipboard) Run(ctx context.Context) error {
 	sweep := time.NewTicker(stale)
 	defer sweep.Stop()
 	for {
+		var overdue <-chan time.Time
+		if len(c.held) > 0 {
+			overdue = time.After(time.Until(c.held[0].until))
+		}
 		select {
 		case ev := <-c.events:
 			c.handle(ev)
+		case <-overdue:
+			first := c.held[0]
+			c.held = c.held[1:]
+			c.request(first.SelectionRequestEvent, first.n)
 		case <-sweep.C:
 			c.expire(time.Now())
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package clipboard
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -13,9 +14,14 @@ import (
 func (c *Clipboard) handle(ev numbered) {
 	switch e := ev.Event.(type) {
 	case xproto.SelectionRequestEvent:
-		if e.Owner == c.win && e.Selection == c.sel {
-			c.request(e, ev.n)
+		if e.Owner != c.win || e.Selection != c.sel {
+			return
 		}
+		if c.unread(place{e.Requestor, property(e)}) {
+			c.held = append(c.held, held{e, ev.n, time.Now().Add(readLimit)})
+			return
+		}
+		c.request(e, ev.n)
 	case xproto.SelectionClearEvent:
 		c.mu.Lock()
 		if e.Selection == c.sel && e.Time >= c.since {
@@ -23,20 +29,51 @@ func (c *Clipboard) handle(ev numbered) {
 		}
 		c.mu.Unlock()
 	case xproto.PropertyNotifyEvent:
-		if e.State == xproto.PropertyDelete && e.Window != c.win {
-			c.deleted(place{e.Window, e.Atom})
+		if at := (place{e.Window, e.Atom}); e.State == xproto.PropertyDelete && e.Window != c.win && c.deleted(at) {
+			c.next(at)
 		}
 	}
+}
+
+// readLimit is how long a request waits for the former answer in the same place to
+// be taken away.
+const readLimit = 2 * time.Second
+
+// unread says whether an answer, or another request, is still in a place. GTK asks
+// for a text before it takes the list of targets away from where the text shall be:
+// a text that was put there in between would go with it, and nobody have read it.
+func (c *Clipboard) unread(at place) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.transfers[at] != nil || slices.ContainsFunc(c.held, func(h held) bool {
+		return at == place{h.Requestor, property(h.SelectionRequestEvent)}
+	})
+}
+
+// next answers the first request that waited for a place.
+func (c *Clipboard) next(at place) {
+	for i, h := range c.held {
+		if at == (place{h.Requestor, property(h.SelectionRequestEvent)}) {
+			c.held = slices.Delete(c.held, i, i+1)
+			c.request(h.SelectionRequestEvent, h.n)
+			return
+		}
+	}
+}
+
+// property is where an answer goes.
+func property(e xproto.SelectionRequestEvent) xproto.Atom {
+	if e.Property == xproto.AtomNone { // obsolete requestors, ICCCM 2.2
+		return e.Target
+	}
+	return e.Property
 }
 
 // request answers one request for what we own. A requestor that is gone, or
 // asks for what we have not, costs nothing but a refusal.
 func (c *Clipboard) request(e xproto.SelectionRequestEvent, n uint64) {
 	c.tell(outcome{client: c.d.Client(e.Requestor), asked: n})
-	prop := e.Property
-	if prop == xproto.AtomNone { // obsolete requestors, ICCCM 2.2
-		prop = e.Target
-	}
+	prop := property(e)
 	name, err := c.d.AtomName(e.Target)
 	ok := err == nil
 	if ok && name == "MULTIPLE" {
@@ -96,42 +133,39 @@ func (c *Clipboard) convert(w xproto.Window, target string, prop xproto.Atom, n 
 				vs = append(vs, uint32(a))
 			}
 		}
-		return c.put(w, prop, xproto.AtomAtom, 32, pack(vs)) == nil
+		return c.hand(place{w, prop}, &outgoing{transfer: &transfer{seen: time.Now()}}, xproto.AtomAtom, 32, pack(vs))
 	case "TIMESTAMP":
-		return c.put(w, prop, xproto.AtomInteger, 32, pack([]uint32{uint32(since)})) == nil
+		return c.hand(place{w, prop}, &outgoing{transfer: &transfer{seen: time.Now()}}, xproto.AtomInteger, 32, pack([]uint32{uint32(since)}))
 	}
 	it, ok := owned[target]
 	if !ok {
 		return false
 	}
-	return c.start(w, prop, target, it, n)
-}
-
-// start hands over it, watching the property to know when it was read.
-func (c *Clipboard) start(w xproto.Window, prop xproto.Atom, target string, it item, n uint64) bool {
 	kind, err := c.d.Atom(it.kind)
-	if err != nil {
-		return false
-	}
-	err = xproto.ChangeWindowAttributesChecked(c.d.Conn, w, xproto.CwEventMask, []uint32{xproto.EventMaskPropertyChange}).Check()
 	if err != nil {
 		return false
 	}
 	tr, atOnce := newTransfer(it.data, time.Now())
 	out := &outgoing{transfer: tr, kind: kind, text: isText(target), asked: n}
-	c.mu.Lock()
-	c.transfers[place{w, prop}] = out
-	c.mu.Unlock()
 	if atOnce {
-		err = c.put(w, prop, kind, 8, it.data)
-	} else {
-		var incr xproto.Atom
-		if incr, err = c.d.Atom("INCR"); err == nil {
-			err = c.put(w, prop, incr, 32, pack([]uint32{uint32(len(it.data))}))
-		}
+		return c.hand(place{w, prop}, out, kind, 8, it.data)
 	}
+	incr, err := c.d.Atom("INCR")
+	return err == nil && c.hand(place{w, prop}, out, incr, 32, pack([]uint32{uint32(len(it.data))}))
+}
+
+// hand puts the first bit of out into a property and watches that, to know when it
+// was read.
+func (c *Clipboard) hand(at place, out *outgoing, kind xproto.Atom, format byte, data []byte) bool {
+	err := xproto.ChangeWindowAttributesChecked(c.d.Conn, at.window, xproto.CwEventMask, []uint32{xproto.EventMaskPropertyChange}).Check()
 	if err != nil {
-		c.forget(place{w, prop})
+		return false
+	}
+	c.mu.Lock()
+	c.transfers[at] = out
+	c.mu.Unlock()
+	if err = c.put(at.window, at.property, kind, format, data); err != nil {
+		c.forget(at)
 	}
 	return err == nil
 }
@@ -151,8 +185,9 @@ func (c *Clipboard) put(w xproto.Window, prop, kind xproto.Atom, format byte, da
 	return display.Wrap(err, "hand over clipboard")
 }
 
-// deleted goes on with a transfer whose receiver has read a bit.
-func (c *Clipboard) deleted(at place) {
+// deleted goes on with a transfer whose receiver has read a bit, and says whether
+// that was all.
+func (c *Clipboard) deleted(at place) (done bool) {
 	c.mu.Lock()
 	out := c.transfers[at]
 	var s step
@@ -172,6 +207,7 @@ func (c *Clipboard) deleted(at place) {
 			c.tell(outcome{client: c.d.Client(at.window), asked: out.asked, done: true})
 		}
 	}
+	return s.done
 }
 
 // forget ends a transfer and stops watching a window without any.
