@@ -19,6 +19,16 @@ import (
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
+func (p *peer) setText(s string) {
+	p.t.Helper()
+	p.call(guest.OpClipboardSet, guest.Clipboard{Type: "text/plain"}, []byte(s), nil)
+}
+
+func (p *peer) getText() string {
+	p.t.Helper()
+	return string(p.call(guest.OpClipboardGet, guest.ClipboardParams{Type: "text/plain"}, nil, nil))
+}
+
 // noise is a PNG of about n bytes that does not compress.
 func noise(t *testing.T, n int) []byte {
 	t.Helper()

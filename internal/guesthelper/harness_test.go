@@ -205,7 +205,7 @@ func (p *peer) logged() string {
 
 func startHelper(t *testing.T, x *xserver) *peer {
 	t.Helper()
-	p := &peer{t: t, waiting: map[uint64]chan guest.HelperMessage{}, ended: make(chan struct{})}
+	p := &peer{t: t, waiting: map[uint64]chan guest.HelperMessage{0: make(chan guest.HelperMessage, 64)}, ended: make(chan struct{})}
 	p.cmd = exec.Command(helperPath, "-v", "-wait", "60s")
 	p.cmd.Env, p.cmd.Dir, p.cmd.Stderr = x.env(), x.home, p
 	in, err := p.cmd.StdinPipe()
@@ -255,7 +255,9 @@ func (p *peer) read() {
 		}
 		p.mu.Lock()
 		ch := p.waiting[m.ID]
-		delete(p.waiting, m.ID)
+		if m.ID != 0 { // what is told unasked is told again
+			delete(p.waiting, m.ID)
+		}
 		p.mu.Unlock()
 		if ch != nil {
 			ch <- m
@@ -373,16 +375,6 @@ func (p *peer) focus(w guest.Window) {
 		p.call(guest.OpWindow, guest.WindowOp{ID: w.ID, Op: "focus"}, nil, &done)
 		return done.Effect == guest.EffectConfirmed
 	})
-}
-
-func (p *peer) setText(s string) {
-	p.t.Helper()
-	p.call(guest.OpClipboardSet, guest.Clipboard{Type: "text/plain"}, []byte(s), nil)
-}
-
-func (p *peer) getText() string {
-	p.t.Helper()
-	return string(p.call(guest.OpClipboardGet, guest.ClipboardParams{Type: "text/plain"}, nil, nil))
 }
 
 // desktop is an X server with a window manager and a helper.

@@ -40,6 +40,9 @@ type Server struct {
 	ops  map[string]op
 	log  *slog.Logger
 	lost <-chan struct{} // closed when the display is gone
+	// browsing gives what is told unasked: whether a browser has a page open. Nil:
+	// nothing is.
+	browsing <-chan bool
 
 	wg sync.WaitGroup // requests being served
 
@@ -49,7 +52,9 @@ type Server struct {
 
 // NewServer serves s over conn. A nil logger logs nothing.
 func NewServer(conn *guest.HelperConn, s *Session, log *slog.Logger) *Server {
-	return newServer(conn, s.ops(), s.d.Done(), log)
+	srv := newServer(conn, s.ops(), s.d.Done(), log)
+	srv.browsing = s.browser.States()
+	return srv
 }
 
 func newServer(conn *guest.HelperConn, ops map[string]op, lost <-chan struct{}, log *slog.Logger) *Server {
@@ -98,6 +103,8 @@ func (s *Server) serve(ctx context.Context, requests <-chan guest.HelperMessage,
 		select {
 		case m := <-requests:
 			s.accept(ctx, m)
+		case open := <-s.browsing:
+			s.tell(guest.OpBrowsing, guest.Browsing{Open: open})
 		case err := <-broken:
 			if errors.Is(err, io.EOF) {
 				return nil
@@ -215,10 +222,19 @@ func (s *Server) answer(id uint64, r reply, err error) {
 }
 
 // Greet says hello; it comes before Run.
-func (s *Server) Greet(h guest.HelperHello) error {
-	raw, err := json.Marshal(h)
-	if err != nil {
-		return fmt.Errorf("encode hello: %w", err)
+func (s *Server) Greet(h guest.HelperHello) error { return s.say("", h) }
+
+// tell says unasked what has changed.
+func (s *Server) tell(op string, now any) {
+	if err := s.say(op, now); err != nil {
+		s.log.Warn("tell of a change", "op", op, "err", err)
 	}
-	return s.conn.Write(guest.HelperMessage{Result: raw})
+}
+
+func (s *Server) say(op string, what any) error {
+	raw, err := json.Marshal(what)
+	if err != nil {
+		return fmt.Errorf("encode what is told: %w", err)
+	}
+	return s.conn.Write(guest.HelperMessage{Op: op, Result: raw})
 }

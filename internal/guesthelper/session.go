@@ -13,6 +13,7 @@ import (
 	"github.com/jezek/xgb/xproto"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/deskfork/deskfork/internal/guesthelper/browser"
 	"github.com/deskfork/deskfork/internal/guesthelper/clipboard"
 	"github.com/deskfork/deskfork/internal/guesthelper/display"
 	"github.com/deskfork/deskfork/internal/guesthelper/input"
@@ -44,6 +45,7 @@ type Session struct {
 	layout  *xkb.Layout
 	launch  *launch.Launcher
 	parker  *park.Parker
+	browser *browser.Watch
 	missing []string
 }
 
@@ -59,6 +61,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	}
 	s := &Session{d: d, screen: screen.New(d), windows: window.New(d), launch: launch.New(cfg.Env, cfg.Home)}
 	s.parker = park.New(d, s.windows, s.launch, park.MarkFile(launch.Value(cfg.Env, "XDG_RUNTIME_DIR")))
+	s.browser = browser.New(d, s.windows, cfg.Logger)
 	s.layout = xkb.NewLayout(d, cfg.Env)
 	if !s.screen.CanResize() {
 		s.missing = append(s.missing, guest.OpSetScreen+": the X server lacks RandR 1.3")
@@ -105,6 +108,7 @@ func (s *Session) Run(ctx context.Context) error {
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.clip.Run(gctx) })
+	g.Go(func() error { return s.browser.Run(gctx) })
 	if s.input != nil {
 		g.Go(func() error { return s.input.Run(gctx) })
 	}

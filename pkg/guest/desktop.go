@@ -20,6 +20,7 @@ const (
 	OpWindow         = "desktop.window"          // WindowOp → WindowDone
 	OpLaunch         = "desktop.launch"          // Launch → Launched
 	OpPark           = "desktop.park"            // Park → Parked
+	OpBrowsing       = "desktop.browsing"        // nil → nil; stream: one Browsing a line, the present one first
 )
 
 // Screenshot formats.
@@ -96,4 +97,10 @@ type Park struct {
 type Parked struct {
 	PID    int    `json:"pid"`
 	Window uint64 `json:"window"`
+}
+
+// Browsing says whether a browser has a page open: a window that the window
+// manager knows, minimized or not. One that is parked has none.
+type Browsing struct {
+	Open bool `json:"open"`
 }

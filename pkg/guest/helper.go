@@ -22,7 +22,9 @@ import (
 // then its bytes. guestd sends requests (Op set), the helper answers each with
 // one message of the same id (Result or Error set), in any order. The first
 // message of the helper is unasked: id 0 with a HelperHello as its Result; it
-// is sent when the display is open and every operation can be served.
+// is sent when the display is open and every operation can be served. Further
+// ones of id 0 tell unasked what has changed: Op says of what, Result what it is
+// now. That is OpBrowsing with a Browsing; none was told yet: nothing is open.
 const (
 	helperKindJSON   = 'J'
 	helperKindBinary = 'B'
@@ -52,7 +54,7 @@ const HelperProtocol = 1
 // HelperMessage is one request or one answer between guestd and its helper.
 type HelperMessage struct {
 	ID      uint64          `json:"id"`
-	Op      string          `json:"op,omitempty"` // set in requests only
+	Op      string          `json:"op,omitempty"` // of a request, or of what is told unasked
 	Params  json.RawMessage `json:"params,omitempty"`
 	Timeout time.Duration   `json:"timeout_ns,omitempty"` // of a request; 0: none
 	Result  json.RawMessage `json:"result,omitempty"`

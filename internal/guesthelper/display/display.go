@@ -36,6 +36,9 @@ type Display struct {
 	names    map[xproto.Atom]string
 	handlers map[int]func(xgb.Event)
 	next     int
+
+	selecting sync.Mutex
+	selected  uint32 // guarded by selecting; events of the root window
 }
 
 // Open connects to the server called name (as in DISPLAY); authority comes
@@ -104,6 +107,20 @@ func (d *Display) Subscribe(h func(xgb.Event)) (cancel func()) {
 		defer d.mu.Unlock()
 		delete(d.handlers, id)
 	}
+}
+
+// Select asks for more events of the root window. The server keeps one mask for a
+// client, so whoever wants some asks here.
+func (d *Display) Select(mask uint32) error {
+	d.selecting.Lock()
+	defer d.selecting.Unlock()
+	all := d.selected | mask
+	err := xproto.ChangeWindowAttributesChecked(d.Conn, d.Root, xproto.CwEventMask, []uint32{all}).Check()
+	if err != nil {
+		return Wrap(err, "watch the root window")
+	}
+	d.selected = all
+	return nil
 }
 
 // Atom interns name.

@@ -67,10 +67,8 @@ func New(cfg Config) (*Player, error) {
 		return nil, err
 	}
 	// Answers to our pings are sent to the root window.
-	err = xproto.ChangeWindowAttributesChecked(cfg.Display.Conn, cfg.Display.Root,
-		xproto.CwEventMask, []uint32{xproto.EventMaskSubstructureNotify}).Check()
-	if err != nil {
-		return nil, display.Wrap(err, "watch the root window")
+	if err := cfg.Display.Select(xproto.EventMaskSubstructureNotify); err != nil {
+		return nil, err
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
