@@ -49,6 +49,8 @@ type Supervisor struct {
 	cfg  Config
 	log  *slog.Logger
 	slot chan *link // holds the current link, nil while there is none
+
+	browsing *browsing
 }
 
 // New makes a Supervisor. Nothing runs before Run.
@@ -64,7 +66,7 @@ func New(cfg Config) *Supervisor {
 	if cfg.OnChange == nil {
 		cfg.OnChange = func(bool) {}
 	}
-	s := &Supervisor{cfg: cfg, log: cfg.Logger, slot: make(chan *link, 1)}
+	s := &Supervisor{cfg: cfg, log: cfg.Logger, slot: make(chan *link, 1), browsing: newBrowsing()}
 	s.slot <- nil
 	return s
 }
@@ -116,8 +118,9 @@ func (s *Supervisor) once(ctx context.Context) error {
 		greeting.Stop()
 		s.log.Info("desktop helper is ready", "pid", hello.PID, "display", hello.Display, "missing", hello.Missing)
 		s.set(l)
-	})
+	}, s.told)
 	s.set(nil)
+	s.browsing.set(false)
 	return errors.Join(err, p.Wait())
 }
 

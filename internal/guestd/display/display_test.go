@@ -164,3 +164,25 @@ func TestWaitsForTheServersSocket(t *testing.T) {
 	}
 	answered(t, s)
 }
+
+// TestHelperSaysMoreThanIsUnderstood: what nobody asked for, and nobody knows, is
+// passed over.
+func TestHelperSaysMoreThanIsUnderstood(t *testing.T) {
+	var starts atomic.Int32
+	chatty := func(ctx context.Context, conn *guest.HelperConn) {
+		if !greet(conn, guest.HelperProtocol) {
+			return
+		}
+		for _, m := range []guest.HelperMessage{{}, {Op: "desktop.dreaming", Result: []byte(`{}`)}, {Op: guest.OpBrowsing, Result: []byte(`"yes"`)}, {Op: guest.OpBrowsing}} {
+			if conn.Write(m) != nil {
+				return
+			}
+		}
+		good(ctx, conn)
+	}
+	s := start(t, display.Config{Spawn: spawner(&starts, chatty)})
+	answered(t, s)
+	if starts.Load() != 1 {
+		t.Errorf("%d starts", starts.Load())
+	}
+}

@@ -34,11 +34,12 @@ func newLink(p *Process) *link {
 	}
 }
 
-// run moves messages until the helper's output ends. ready is called once.
-func (l *link) run(ready func(guest.HelperHello)) error {
+// run moves messages until the helper's output ends. ready is called once, told
+// with each message that answers nothing.
+func (l *link) run(ready func(guest.HelperHello), told func(guest.HelperMessage)) error {
 	var writing sync.WaitGroup
 	writing.Go(l.write)
-	err := l.read(ready)
+	err := l.read(ready, told)
 	close(l.done)
 	l.proc.Kill()
 	l.proc.In.Close()
@@ -60,7 +61,7 @@ func (l *link) write() {
 	}
 }
 
-func (l *link) read(ready func(guest.HelperHello)) error {
+func (l *link) read(ready func(guest.HelperHello), told func(guest.HelperMessage)) error {
 	first, err := l.conn.Read()
 	if err != nil {
 		return fmt.Errorf("read greeting: %w", err)
@@ -83,8 +84,11 @@ func (l *link) read(ready func(guest.HelperHello)) error {
 		ch := l.pending[m.ID]
 		delete(l.pending, m.ID)
 		l.mu.Unlock()
-		if ch != nil {
+		switch {
+		case ch != nil:
 			ch <- m // buffered, and sent to once
+		case m.ID == 0:
+			told(m)
 		}
 	}
 }

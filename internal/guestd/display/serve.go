@@ -25,6 +25,7 @@ func (s *Supervisor) Routes() mux.Router {
 	} {
 		routes[op] = s.pass
 	}
+	routes[guest.OpBrowsing] = mux.Streaming(1, s.follow)
 	return routes
 }
 

@@ -31,8 +31,10 @@ type Desktop struct {
 	events   []guest.InputEvent
 	launched []guest.Launch
 	parked   []guest.Park
-	down     chan struct{} // closed while the display is away
-	current  func()        // ends the running helper
+	page     bool              // a browser has one open
+	conn     *guest.HelperConn // of the running helper; nil before the first one
+	down     chan struct{}     // closed while the display is away
+	current  func()            // ends the running helper
 	override func(context.Context, guest.HelperMessage) *guest.HelperMessage
 }
 
@@ -73,6 +75,25 @@ func (d *Desktop) Parked() []guest.Park {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.parked)
+}
+
+// Browse opens a page in a browser (true), or closes the last one. A page stays
+// open while the display is away.
+func (d *Desktop) Browse(open bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.page = open
+	if d.conn != nil {
+		d.tell()
+	}
+}
+
+// tell says whether a page is open. d.mu is held.
+func (d *Desktop) tell() {
+	now, err := json.Marshal(guest.Browsing{Open: d.page})
+	if err == nil {
+		_ = d.conn.Write(guest.HelperMessage{Op: guest.OpBrowsing, Result: now}) // one that is being ended cannot
+	}
 }
 
 // Override answers requests itself where fn returns a message; nil leaves them
@@ -138,6 +159,11 @@ func (d *Desktop) serve(ctx context.Context, conn *guest.HelperConn) {
 	if err != nil || conn.Write(guest.HelperMessage{Result: hello}) != nil {
 		return
 	}
+	d.mu.Lock()
+	if d.conn = conn; d.page {
+		d.tell()
+	}
+	d.mu.Unlock()
 	var answering sync.WaitGroup
 	defer answering.Wait()
 	for {

@@ -1,7 +1,10 @@
 package client
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -106,6 +109,31 @@ func (d *Desktop) Launch(ctx context.Context, l guest.Launch) (int, error) {
 // again. It takes as long as the program's start: minutes under emulation.
 func (d *Desktop) Park(ctx context.Context, p guest.Park) (done guest.Parked, err error) {
 	return done, d.c.call(ctx, guest.OpPark, p, &done)
+}
+
+// Browsing calls each with whether a browser has a page open: at once, and at every
+// change until ctx ends or the connection is lost. CodeUnsupported when the guest
+// is too old to tell. A guest without a display has none open.
+func (d *Desktop) Browsing(ctx context.Context, each func(open bool)) error {
+	p, err := d.c.open(ctx, guest.OpBrowsing, struct{}{}, 1)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, p.Cancel)
+	defer stop()
+	if err := await(ctx, p, guest.OpBrowsing, nil); err != nil {
+		return err
+	}
+	defer func() { _ = p.Streams[0].Close() }() // a lost link needs no close
+	lines := bufio.NewScanner(onlyReader{p.Streams[0]}) // a line that has no end is an error
+	for lines.Scan() {
+		var now guest.Browsing
+		if err := json.Unmarshal(lines.Bytes(), &now); err != nil {
+			return fmt.Errorf("%s: %w", guest.OpBrowsing, err)
+		}
+		each(now.Open)
+	}
+	return fmt.Errorf("%s: %w", guest.OpBrowsing, cmp.Or(lines.Err(), io.EOF))
 }
 
 // exchange makes a call with bytes beside its JSON, in either direction.
