@@ -228,6 +228,7 @@ type session struct {
 var (
 	_ live.Session = session{}
 	_ live.Windows = windows{}
+	_ live.Browser = windows{}
 )
 
 // Ready implements live.Session.
@@ -288,6 +289,11 @@ func (w windows) Clipboard(ctx context.Context, typ string) (guest.Clipboard, er
 // SetClipboard implements live.Windows.
 func (w windows) SetClipboard(ctx context.Context, c guest.Clipboard) error {
 	return w.d.ClipboardSet(ctx, c)
+}
+
+// Browsing implements live.Browser.
+func (w windows) Browsing(ctx context.Context, each func(open bool)) error {
+	return w.d.Browsing(ctx, each)
 }
 
 // Guest makes the parts of a desktop that the guest's client serves. touched is

@@ -43,6 +43,7 @@ func (d *Desktop) open(ctx context.Context, m vm.Machine, tokens []string, keybo
 
 // use lets callers use the parts of the machine from now on.
 func (d *Desktop) use(p *reach.Parts) {
+	p.Beside(func(ctx context.Context) { d.env.Usage.Listen(ctx, p.Machine.Info().Incarnation, p.Windows) })
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.parts, d.tracked = p, activity.Track(p.Desktop, d.Meter)

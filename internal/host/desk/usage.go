@@ -1,6 +1,9 @@
 package desk
 
 import (
+	"context"
+
+	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/pkg/vm"
 )
@@ -16,4 +19,6 @@ type Usage interface {
 	// Ended says that it has ended, or is the desktop's no more. It may be said of
 	// any machine, and again.
 	Ended(inc vm.Incarnation)
+	// Listen hears from the guest of a machine whether it browses, until ctx ends.
+	Listen(ctx context.Context, inc vm.Incarnation, w live.Windows)
 }

@@ -186,6 +186,13 @@ type Windows interface {
 	SetClipboard(ctx context.Context, c guest.Clipboard) error
 }
 
+// Browser tells whether a browser has a page open; an ability of Windows.
+type Browser interface {
+	// Browsing calls each with the present state, and with each other one, until ctx
+	// ends or the link is lost. A guest that cannot tell is guest.CodeUnsupported.
+	Browsing(ctx context.Context, each func(open bool)) error
+}
+
 // Shot asks for a picture.
 type Shot struct {
 	JPEG     bool // else PNG
