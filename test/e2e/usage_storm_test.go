@@ -12,6 +12,7 @@ import (
 
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
+	"github.com/deskfork/deskfork/test/harness"
 )
 
 // proofEvery is how old the last proof of a machine's life may be when the daemon
@@ -176,7 +177,7 @@ func (a *apart) compare(t *testing.T, book ledger, since time.Time) {
 	var wrong []string
 	end := time.Now().Add(time.Minute)
 	for {
-		rows := a.rows(t, since)
+		rows := usageRows(t, a.Daemon, since)
 		if wrong = differences(rows, book); len(wrong) == 0 || time.Now().After(end) {
 			break
 		}
@@ -187,12 +188,13 @@ func (a *apart) compare(t *testing.T, book ledger, since time.Time) {
 	}
 }
 
-func (a *apart) rows(t *testing.T, since time.Time) []api.UsageEvent {
+// usageRows are those of a host that end after a time.
+func usageRows(t *testing.T, of *harness.Daemon, since time.Time) []api.UsageEvent {
 	t.Helper()
 	var rows []api.UsageEvent
 	last := int64(0)
 	for {
-		page, err := a.Client.Usage().Events(t.Context(), api.UsageQuery{Since: last, Limit: 1000})
+		page, err := of.Client.Usage().Events(t.Context(), api.UsageQuery{Since: last, Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,11 +3,8 @@
 package e2e_test
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
 )
@@ -46,21 +43,7 @@ func TestWindows(t *testing.T) {
 		t.Errorf("after resize: %+v", now)
 	}
 	d.focus(t, w)
-	if err := d.Windows().Close(ctx, w.ID); err != nil {
-		t.Fatal(err)
-	}
-	d.until(t, time.Minute, "the window gone", func(ctx context.Context) error {
-		all, err := d.Windows().List(ctx)
-		if err != nil {
-			return err
-		}
-		for _, x := range all {
-			if x.ID == w.ID {
-				return errors.New("still there")
-			}
-		}
-		return nil
-	})
+	d.shut(t, w)
 	code(t, d.Windows().Focus(ctx, w.ID), api.CodeNotFound)
 }
 
