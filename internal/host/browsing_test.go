@@ -84,6 +84,27 @@ func (b browser) proves(name string) {
 	b.Host.Usage.Paused("nobody") // writes the resume
 }
 
+// reported demands a quantity of the kind in what "vmhost usage" shows now, of
+// incarnations too that go on.
+func (b browser) reported(want string) {
+	b.t.Helper()
+	r, err := b.Host.Usage.Report(b.t.Context(), usage.Asked{Project: project}, b.read().Wall)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, l := range r.Lines {
+		if l.Kind == string(billing.BrowserActiveSeconds) {
+			if l.Quantity != want {
+				b.t.Errorf("reported %s %s, want %s", l.Quantity, l.Unit, want)
+			}
+			return
+		}
+	}
+	if want != "" {
+		b.t.Errorf("nothing of a browser is reported, want %s", want)
+	}
+}
+
 // TestUsageOfABrowser: what is billed of the desktop "one", and of others by name.
 func TestUsageOfABrowser(t *testing.T) {
 	t.Parallel()
@@ -91,11 +112,13 @@ func TestUsageOfABrowser(t *testing.T) {
 		play func(browser)
 		want map[string]int64 // by incarnation as the play has named it
 	}{
-		"none": {func(b browser) { b.pass(time.Hour) }, map[string]int64{}},
+		"none": {func(b browser) { b.pass(time.Hour); b.reported("") }, map[string]int64{}},
 		"a page, another one, and a pause": {func(b browser) {
 			b.pass(10 * time.Second)
 			b.shows("one", true)
-			b.pass(20 * time.Second)
+			b.pass(18 * time.Second)
+			b.reported("0.005000") // hours
+			b.pass(2 * time.Second)
 			b.must(b.Host.Power.Pause(patient(b.t), project, "one"))
 			b.pass(1000 * time.Second)
 			b.must(b.Host.Power.Resume(patient(b.t), project, "one"))
