@@ -125,7 +125,8 @@ func (d *Desktop) Browsing(ctx context.Context, each func(open bool)) error {
 		return err
 	}
 	defer func() { _ = p.Streams[0].Close() }() // a lost link needs no close
-	lines := bufio.NewScanner(onlyReader{p.Streams[0]}) // a line that has no end is an error
+	// A line that has no end is an error, and takes no memory.
+	lines := bufio.NewScanner(onlyReader{p.Streams[0]})
 	for lines.Scan() {
 		var now guest.Browsing
 		if err := json.Unmarshal(lines.Bytes(), &now); err != nil {
