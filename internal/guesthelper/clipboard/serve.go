@@ -157,7 +157,13 @@ func (c *Clipboard) convert(w xproto.Window, target string, prop xproto.Atom, n 
 // hand puts the first bit of out into a property and watches that, to know when it
 // was read.
 func (c *Clipboard) hand(at place, out *outgoing, kind xproto.Atom, format byte, data []byte) bool {
-	err := xproto.ChangeWindowAttributesChecked(c.d.Conn, at.window, xproto.CwEventMask, []uint32{xproto.EventMaskPropertyChange}).Check()
+	const mask = xproto.EventMaskPropertyChange
+	var err error
+	if at.window == c.d.Root { // watched for other reasons too
+		err = c.d.Select(mask)
+	} else {
+		err = xproto.ChangeWindowAttributesChecked(c.d.Conn, at.window, xproto.CwEventMask, []uint32{mask}).Check()
+	}
 	if err != nil {
 		return false
 	}
