@@ -23,6 +23,7 @@ import (
 	"github.com/deskfork/deskfork/pkg/session"
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/workspace"
+	"github.com/deskfork/deskfork/pkg/workspace/seal"
 )
 
 type row struct {
@@ -57,6 +58,7 @@ func table() []row {
 		{blob.ErrFull, api.CodeNoSpace, "make room in the blob store; the desktop goes on meanwhile"},
 		{workspace.ErrMissing, api.CodeImageCorrupt, "put the object back from a copy of the store, or choose an older checkpoint"},
 		{workspace.ErrCorrupt, api.CodeImageCorrupt, "put the object back from a copy of the store, or choose an older checkpoint"},
+		{seal.ErrKey, api.CodePrecondition, "start the host with the --blob-key that it was stored with"},
 		{workspace.ErrInvalid, api.CodeInvalid, ""},
 		{workspace.ErrEmpty, api.CodePrecondition, ""},
 		{workspace.ErrCondemned, api.CodePrecondition, "it was swept away meanwhile; choose another checkpoint"},

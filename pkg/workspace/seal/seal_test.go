@@ -116,7 +116,7 @@ func TestForged(t *testing.T) {
 	if _, err := read(t, s, "recipient", 0, -1); err == nil {
 		t.Error("read with a damaged recipient")
 	}
-	if _, err := read(t, open(t, below, newKey(t)), "a", 0, -1); err == nil || errors.Is(err, workspace.ErrCorrupt) {
+	if _, err := read(t, open(t, below, newKey(t)), "a", 0, -1); !errors.Is(err, seal.ErrKey) || errors.Is(err, workspace.ErrCorrupt) {
 		t.Errorf("another key: %v", err)
 	}
 	rotated := open(t, below, newKey(t)+key)

@@ -89,6 +89,9 @@ func (s *source) Close() error {
 	return err
 }
 
+// ErrKey says that an object was encrypted for somebody else: it may be whole.
+var ErrKey = errors.New("none of the keys fits")
+
 // fault tells a store in trouble from an object that is not what was written.
 func (s *source) fault(err error) error {
 	var other *age.NoIdentityMatchError
@@ -98,7 +101,7 @@ func (s *source) fault(err error) error {
 	case errors.Is(err, workspace.ErrInvalid):
 		return err
 	case errors.As(err, &other):
-		return fmt.Errorf("decrypt %s: none of the keys fits: %w", s.key, err)
+		return fmt.Errorf("decrypt %s: %w: %w", s.key, ErrKey, err)
 	}
 	return &workspace.DamageError{Key: s.key, What: "decrypt: " + err.Error(), Err: workspace.ErrCorrupt}
 }
