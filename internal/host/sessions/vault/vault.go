@@ -1,0 +1,172 @@
+// Package vault keeps runtime checkpoints where other hosts find them: exported
+// snapshots, cut into parts, in a blob store that encrypts. A checkpoint is there
+// when its manifest is, and a reference holds the manifest's hash, so that nothing
+// is read that was not written for it.
+package vault
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/deskfork/deskfork/pkg/session"
+	"github.com/deskfork/deskfork/pkg/workspace"
+)
+
+// Where things lie in the store. Nothing lies under an id without its mark: that
+// is written before anything else, and removed after everything else.
+const (
+	markPrefix     = "runtime/begun/"     // + session/generation-id
+	partPrefix     = "runtime/parts/"     // + id/number
+	manifestPrefix = "runtime/manifests/" // + id
+)
+
+// Sizes in bytes.
+const (
+	partSize    = 8 << 20
+	maxManifest = 16 << 20
+)
+
+// Vault is a store of runtime checkpoints. Safe for concurrent use, also of several
+// hosts.
+type Vault struct {
+	// Objects encrypts what it is given. Required.
+	Objects workspace.Objects
+	// Key is the secret for names of sessions. Required.
+	Key []byte
+	// Now is the clock that ages are told by. Nil: time.Now.
+	Now func() time.Time
+
+	partSize int // of tests
+}
+
+// Entry says whose checkpoint something is.
+type Entry struct {
+	Scope      session.Scope `json:"scope"`
+	Generation int64         `json:"generation"`
+	// ID is nobody else's: lower-case letters and digits.
+	ID string `json:"id"`
+}
+
+// Ref names a checkpoint, in a publication.
+type Ref struct {
+	ID string
+	// Sum is the hash of its manifest, hex SHA-256; empty: it is not in the store,
+	// but on the host alone that has made it.
+	Sum string
+}
+
+// Portable says whether it is in the store.
+func (r Ref) Portable() bool { return r.Sum != "" }
+
+// String is ID or ID/SUM.
+func (r Ref) String() string {
+	if r.Portable() {
+		return r.ID + "/" + r.Sum
+	}
+	return r.ID
+}
+
+// ParseRef reads what String wrote.
+func ParseRef(text string) Ref {
+	id, sum, _ := strings.Cut(text, "/")
+	return Ref{ID: id, Sum: sum}
+}
+
+var (
+	idRE  = regexp.MustCompile(`^[a-z0-9]{1,64}$`)
+	sumRE = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// manifest says what a checkpoint is made of.
+type manifest struct {
+	Version int    `json:"version"`
+	Entry   Entry  `json:"entry"`
+	Parts   []part `json:"parts"`
+}
+
+type part struct {
+	Size int    `json:"size"`
+	Sum  string `json:"sha256"` // of the plain bytes
+}
+
+const version = 1
+
+// sessionName is how a session is called in the store: without the key nobody can
+// tell which one that is.
+func (v *Vault) sessionName(s session.Scope) string {
+	h := hmac.New(sha256.New, v.Key)
+	h.Write([]byte("runtime checkpoints of " + s.Key()))
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+func (v *Vault) markKey(e Entry) string {
+	return markPrefix + v.sessionName(e.Scope) + "/" + strconv.FormatInt(e.Generation, 10) + "-" + e.ID
+}
+
+func manifestKey(id string) string { return manifestPrefix + id }
+
+func partKey(id string, number int) string { return fmt.Sprintf("%s%s/%05d", partPrefix, id, number) }
+
+func hash(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// put stores a small object. One that is there already was put by an earlier
+// attempt whose answer was lost; it is read, not trusted.
+func (v *Vault) put(ctx context.Context, key string, body []byte) error {
+	err := v.Objects.Put(ctx, key, bytes.NewReader(body), int64(len(body)))
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	there, err := v.get(ctx, key, len(body))
+	if err == nil && !bytes.Equal(there, body) {
+		err = damaged(key, "something else was there before")
+	}
+	return err
+}
+
+// get reads an object of at most so many bytes.
+func (v *Vault) get(ctx context.Context, key string, most int) ([]byte, error) {
+	r, err := v.Objects.Get(ctx, key, 0, -1)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &workspace.DamageError{Key: key, Err: workspace.ErrMissing}
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	if err == nil && len(b) > most {
+		err = damaged(key, "it is longer than what was written")
+	}
+	return b, err
+}
+
+func damaged(key, what string) error {
+	return &workspace.DamageError{Key: key, What: what, Err: workspace.ErrCorrupt}
+}
+
+// entry reads a mark.
+func (v *Vault) entry(ctx context.Context, key string) (Entry, error) {
+	var e Entry
+	b, err := v.get(ctx, key, maxManifest)
+	if err == nil {
+		if jerr := json.Unmarshal(b, &e); jerr != nil || v.markKey(e) != key {
+			err = damaged(key, "it is not what was written")
+		}
+	}
+	return e, err
+}
