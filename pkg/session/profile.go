@@ -146,8 +146,11 @@ type Profile struct {
 	Outputs           OutputMode
 	OutputOrder       []OutputStrategy
 	RuntimeCheckpoint Need
-	Egress            Need
-	Driver            Driver
+	// PortableCheckpoint says that a runtime checkpoint must be one that other hosts
+	// can go on from.
+	PortableCheckpoint bool
+	Egress             Need
+	Driver             Driver
 }
 
 // Plan is a profile that met what is there.
@@ -169,6 +172,8 @@ type SandboxCapabilities struct {
 	// HardTerminate is false for best effort.
 	HardTerminate      bool             `json:"hardTerminate"`
 	RuntimeCheckpoints []CheckpointKind `json:"runtimeCheckpoints"`
+	// PortableCheckpoints is false where they stay on the host that makes them.
+	PortableCheckpoints bool `json:"portableCheckpoints,omitempty"`
 }
 
 // Capabilities is all that a provider advertises, or that its ports say live.

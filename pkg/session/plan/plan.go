@@ -144,6 +144,9 @@ func checkpoint(r Request) (session.CheckpointKind, error) {
 		if !r.HasRuntimeCheckpoints {
 			return "", fault("runtime checkpoint", "%s checkpoints are advertised, but no port makes them", kind)
 		}
+		if r.Profile.PortableCheckpoint && !r.Live.Sandbox.PortableCheckpoints {
+			return "", fault("runtime checkpoint", "other hosts shall be able to go on from it, and here it stays on the host")
+		}
 		return kind, nil
 	}
 	if need == session.Required {
@@ -200,6 +203,7 @@ func drift(advertised *session.Capabilities, live session.Capabilities) error {
 		differ("harness", a.Harness, live.Harness),
 		differ("outputs", a.Outputs, live.Outputs),
 		differ("runtime checkpoint", a.Sandbox.RuntimeCheckpoints, live.Sandbox.RuntimeCheckpoints),
+		differ("runtime checkpoint", []bool{a.Sandbox.PortableCheckpoints}, []bool{live.Sandbox.PortableCheckpoints}),
 		differ("sandbox", []bool{a.Sandbox.SuspendResume}, []bool{live.Sandbox.SuspendResume}),
 		differ("sandbox", []bool{a.Sandbox.HardTerminate}, []bool{live.Sandbox.HardTerminate}))
 }

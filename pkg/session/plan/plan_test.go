@@ -78,6 +78,11 @@ func TestResolve(t *testing.T) {
 			r.Profile.RuntimeCheckpoint, r.HasRuntimeCheckpoints, r.Live.Sandbox.RuntimeCheckpoints = need, port, kinds
 		}
 	}
+	portable := func(live bool) func(*plan.Request) {
+		return func(r *plan.Request) {
+			r.Profile.PortableCheckpoint, r.Live.Sandbox.PortableCheckpoints = true, live
+		}
+	}
 	type want struct {
 		workspace session.WorkspaceStrategy
 		outputs   session.OutputStrategy
@@ -114,6 +119,8 @@ func TestResolve(t *testing.T) {
 		"advertised checkpoint without a port": {checkpoints(session.Optional, false, session.CheckpointProcess), want{fails: "runtime checkpoint"}},
 		"no checkpoint wanted, no port":        {checkpoints(session.Disabled, false, session.CheckpointProcess), mount},
 		"unknown checkpoint need":              {checkpoints("maybe", true), want{fails: "runtime checkpoint"}},
+		"portable checkpoint":                  {all(checkpoints(session.Required, true, session.CheckpointProcess), portable(true)), want{workspace: session.DurableMount, kind: session.CheckpointProcess}},
+		"portable checkpoint that stays":       {all(checkpoints(session.Required, true, session.CheckpointProcess), portable(false)), want{fails: "runtime checkpoint"}},
 		"lane is missing":                      {func(r *plan.Request) { r.Live.Harness = []session.Lane{session.Supervised} }, want{fails: "harness"}},
 		"supervised":                           {driver(func(*session.Driver) {}), mount},
 		"protocol":                             {driver(func(d *session.Driver) { d.Protocol = "v2" }), want{fails: "harness"}},
@@ -172,6 +179,7 @@ func TestDrift(t *testing.T) {
 		"suspend":         func(c *session.Capabilities) { c.Sandbox.SuspendResume = false },
 		"terminate":       func(c *session.Capabilities) { c.Sandbox.HardTerminate = false },
 		"checkpoints":     func(c *session.Capabilities) { c.Sandbox.RuntimeCheckpoints = nil },
+		"portable":        func(c *session.Capabilities) { c.Sandbox.PortableCheckpoints = true },
 		"fewer workspace": func(c *session.Capabilities) { c.Workspace = c.Workspace[1:] },
 		"durability":      func(c *session.Capabilities) { c.Outputs[0].Durable = false },
 		"lane":            func(c *session.Capabilities) { c.Harness = append(c.Harness, "other") },
