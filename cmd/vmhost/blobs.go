@@ -33,12 +33,16 @@ type blobFlags struct {
 }
 
 func (f *blobFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&f.place, "blobs", "", "where checkpoints lie: a `directory`, or s3://BUCKET/PREFIX (default: blobs in the data directory)")
+	fl.StringVar(&f.place, "blobs", "", "where checkpoints lie: a `directory`, or s3://BUCKET/PREFIX; with --blob-key, runtime checkpoints too (default: blobs in the data directory)")
 	fl.StringVar(&f.endpoint, "s3-endpoint", "s3.amazonaws.com", "`host` or host:port of the S3 server")
 	fl.BoolVar(&f.plain, "s3-plain", false, "speak HTTP with the S3 server, not HTTPS")
 	fl.StringVar(&f.credentials, "s3-credentials", "", "`file` with "+envAccessKey+"=… and "+envSecretKey+"=… (default: the environment)")
 	fl.StringVar(&f.key, "blob-key", "", "`file` with age identities that checkpoints are encrypted with; the first encrypts, all decrypt (default: they are not encrypted)")
 }
+
+// shared says that other hosts may have the store, and that nobody without the key
+// can read what is in it: memory of desktops goes nowhere else.
+func (f *blobFlags) shared() bool { return f.place != "" && f.key != "" }
 
 // open opens the store; end closes it.
 func (f *blobFlags) open(ctx context.Context, dataDir string) (b workspaces.Blobs, end func() error, err error) {

@@ -52,7 +52,8 @@ func newSessions(cfg serveConfig, h *host.Host, provider vm.Provider, db *sqlsto
 		return nil, err
 	}
 	c := sessions.Config{
-		Host: h, Stores: db.Stores(), DataDir: cfg.dataDir, Suspends: suspends, Logger: cfg.log,
+		Host: h, Stores: db.Stores(), Publications: db.Publications, DataDir: cfg.dataDir,
+		Suspends: suspends, Exports: suspends && cfg.blobs.shared(), Logger: cfg.log,
 		System: provision.System{Env: env},
 	}
 	if cfg.sessions.database != "" {

@@ -73,7 +73,7 @@ workspace, 8 the machine died, 11 interrupted.`,
 	fl.StringVar(&f.spec.Network, "network", "", "what the desktop may reach: open or none (default open)")
 	fl.StringVar(&f.size, "workspace-size", "", "`size` of a workspace that is new, such as 20G (default 10G)")
 	fl.StringVar(&f.keep, "keep", "", "what stays: checkpoint (the files), machine (suspended, with all that runs in it) or nothing (default checkpoint)")
-	fl.StringVar(&f.spec.RuntimeCheckpoint, "runtime-checkpoint", "", "also keep the desktop as the command leaves it, for the next run of the same command: optional or required")
+	fl.StringVar(&f.spec.RuntimeCheckpoint, "runtime-checkpoint", "", "also keep the desktop as the command leaves it, for the next run of the same command: optional, required, or portable (required, and on other hosts too)")
 	fl.StringVar(&f.outputs, "outputs", "", "`directory` to fetch the deliverables into, which is made at need")
 	fl.StringArrayVarP(&f.env, "env", "e", nil, "environment of the command as `KEY=VALUE`; may be repeated")
 	fl.StringVarP(&f.spec.Dir, "workdir", "w", "", "working `directory` (default /workspace)")
@@ -93,7 +93,7 @@ workspace, 8 the machine died, 11 interrupted.`,
 		fl.StringArrayVar(m.to, m.name, nil, "`package` of "+m.name+", such as "+m.example+"; may be repeated")
 	}
 	command.OneOf(cmd, "shape", "small", "medium", "large")
-	command.OneOf(cmd, "runtime-checkpoint", "optional", "required")
+	command.OneOf(cmd, "runtime-checkpoint", "optional", "required", api.CheckpointPortable)
 	command.OneOf(cmd, "network", "open", "none")
 	command.OneOf(cmd, "keep", string(api.KeepCheckpoint), string(api.KeepMachine), string(api.KeepNothing))
 	return cmd

@@ -98,7 +98,7 @@ func (s *Snapshots) removeFiles(ctx context.Context, id string) error {
 }
 
 // List lists the snapshots of a project and the boot snapshots of all, newest
-// first.
+// first; those of all projects when it is empty.
 func (s *Snapshots) List(ctx context.Context, project string) ([]api.Snapshot, error) {
 	if err := s.h.whenReady(); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (s *Snapshots) List(ctx context.Context, project string) ([]api.Snapshot, e
 	used := s.used()
 	list := []api.Snapshot{}
 	for _, row := range rows {
-		if row.Project == project || row.Kind == store.KindBoot {
+		if project == "" || row.Project == project || row.Kind == store.KindBoot {
 			row.UsedBy = used[row.ID]
 			list = append(list, row.Snapshot)
 		}

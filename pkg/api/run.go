@@ -16,8 +16,8 @@ type StartRun struct {
 	Packages  *Packages         `json:"packages,omitempty" doc:"What the command needs; installed first, where it is not there yet"`
 	Outputs   bool              `json:"outputs,omitempty" doc:"Keep what it puts into /mnt/session/outputs"`
 	Keep      RunKeep           `json:"keep,omitempty" enum:"checkpoint,machine,nothing" doc:"What stays of the workspace; default checkpoint"`
-	// RuntimeCheckpoint keeps the machine besides the workspace's files, on this host.
-	RuntimeCheckpoint string `json:"runtime_checkpoint,omitempty" enum:"optional,required" doc:"Keep the desktop as the command leaves it, so that the next run of the same command, with the same names of environment, begins in it; default no"`
+	// RuntimeCheckpoint keeps the machine besides the workspace's files.
+	RuntimeCheckpoint string `json:"runtime_checkpoint,omitempty" enum:"optional,required,portable" doc:"Keep the desktop as the command leaves it, so that the next run of the same command, with the same names of environment, begins in it; portable: required, and on other hosts too; default no"`
 	// WorkspaceMiB is the size of a workspace that is new.
 	WorkspaceMiB int64 `json:"workspace_mib,omitempty" minimum:"64" maximum:"1048576" doc:"Size of a new workspace in MiB; default 10240, allocated as it fills"`
 }
@@ -33,6 +33,9 @@ type Packages struct {
 	Gem   []string `json:"gem,omitempty" maxItems:"200" doc:"name or name@version"`
 	Go    []string `json:"go,omitempty" maxItems:"200" doc:"the path of a program, or path@version"`
 }
+
+// CheckpointPortable asks for a runtime checkpoint that other hosts can go on from.
+const CheckpointPortable = "portable"
 
 // RunKeep is what stays of the workspace of a run.
 type RunKeep string
@@ -58,23 +61,30 @@ const (
 
 // Run is one run of a command in a workspace.
 type Run struct {
-	ID         string    `json:"id"`
-	Workspace  string    `json:"workspace"`
-	Project    string    `json:"project"`
-	Image      string    `json:"image" doc:"As asked for"`
-	Argv       []string  `json:"argv"`
-	State      RunState  `json:"state" enum:"running,completed,conflict,lease_lost,failed"`
-	Step       string    `json:"step,omitempty" doc:"What it does, or did last"`
-	Desktop    string    `json:"desktop,omitempty" doc:"Name of its desktop, while there is one"`
-	Generation int64     `json:"generation,omitempty" doc:"Of the fence of the workspace"`
-	Revision   int64     `json:"revision,omitempty" doc:"The last one that it published"`
-	ExitCode   *int      `json:"exit_code,omitempty" doc:"Of the command, once it has ended; 128+n when ended by signal n"`
-	Outputs    *Outputs  `json:"outputs,omitempty" doc:"What it published besides the workspace"`
-	Error      *Error    `json:"error,omitempty" doc:"Why it did not complete, or what is not in order although it did"`
-	Warnings   []string  `json:"warnings,omitempty" doc:"Faults that changed nothing"`
-	RetryMS    int64     `json:"retry_ms,omitempty" doc:"After how long a conflict may be over"`
-	Created    time.Time `json:"created"`
-	Ended      time.Time `json:"ended,omitzero"`
+	ID         string             `json:"id"`
+	Workspace  string             `json:"workspace"`
+	Project    string             `json:"project"`
+	Image      string             `json:"image" doc:"As asked for"`
+	Argv       []string           `json:"argv"`
+	State      RunState           `json:"state" enum:"running,completed,conflict,lease_lost,failed"`
+	Step       string             `json:"step,omitempty" doc:"What it does, or did last"`
+	Desktop    string             `json:"desktop,omitempty" doc:"Name of its desktop, while there is one"`
+	Generation int64              `json:"generation,omitempty" doc:"Of the fence of the workspace"`
+	Revision   int64              `json:"revision,omitempty" doc:"The last one that it published"`
+	ExitCode   *int               `json:"exit_code,omitempty" doc:"Of the command, once it has ended; 128+n when ended by signal n"`
+	Outputs    *Outputs           `json:"outputs,omitempty" doc:"What it published besides the workspace"`
+	Kept       *RuntimeCheckpoint `json:"runtime_checkpoint,omitempty" doc:"The desktop that it has kept for the next run"`
+	Error      *Error             `json:"error,omitempty" doc:"Why it did not complete, or what is not in order although it did"`
+	Warnings   []string           `json:"warnings,omitempty" doc:"Faults that changed nothing"`
+	RetryMS    int64              `json:"retry_ms,omitempty" doc:"After how long a conflict may be over"`
+	Created    time.Time          `json:"created"`
+	Ended      time.Time          `json:"ended,omitzero"`
+}
+
+// RuntimeCheckpoint is a desktop that a run has kept.
+type RuntimeCheckpoint struct {
+	ID       string `json:"id"`
+	Portable bool   `json:"portable" doc:"Other hosts can go on from it; otherwise it lies on the one that made it alone"`
 }
 
 // RunList is a list, newest first. Runs are forgotten some time after their end,

@@ -16,8 +16,8 @@ import (
 // Work starts the desk of sessions on the present host until stop is called, which
 // waits for its end, or the test ends. Guests' programs are real: dir has their
 // workspace and outputs, which on real desktops are disks. What installs packages is
-// looked for in dir's folder bin first.
-func (f *Fixture) Work(dir string) (d *sessions.Desk, stop func()) {
+// looked for in dir's folder bin first. change adjusts its configuration.
+func (f *Fixture) Work(dir string, change ...func(*sessions.Config)) (d *sessions.Desk, stop func()) {
 	f.tb.Helper()
 	if err := os.MkdirAll(filepath.Join(dir, "workspace"), 0o700); err != nil {
 		f.tb.Fatal(err)
@@ -26,14 +26,19 @@ func (f *Fixture) Work(dir string) (d *sessions.Desk, stop func()) {
 	if err != nil {
 		f.tb.Fatal(err)
 	}
-	d, err = sessions.New(sessions.Config{
-		Host: f.Host, Stores: f.Sessions.Stores(), DataDir: f.Config.DataDir, Suspends: true, Reconcile: 20 * time.Millisecond,
+	c := sessions.Config{
+		Host: f.Host, Stores: f.Sessions.Stores(), Publications: f.Sessions.Publications, DataDir: f.Config.DataDir,
+		Suspends: true, Exports: len(f.Config.Blobs.Key) > 0, Reconcile: 20 * time.Millisecond,
 		EndLeases: func(context.Context) error { f.Sessions.EndLeases(); return nil },
 		Workspace: filepath.Join(dir, "workspace"), Outputs: filepath.Join(dir, "outputs"),
 		System: provision.System{
 			User: me.Username, Dir: filepath.Join(dir, "system"), Env: map[string]string{"PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"},
 		},
-	})
+	}
+	for _, fn := range change {
+		fn(&c)
+	}
+	d, err = sessions.New(c)
 	if err != nil {
 		f.tb.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
-func seal(need string) func(*api.StartRun) {
+func seals(need string) func(*api.StartRun) {
 	return func(r *api.StartRun) { r.RuntimeCheckpoint = need }
 }
 
@@ -31,14 +31,22 @@ func (w *world) seals() []string {
 	return ids
 }
 
+// request is for the same command each time, which goes on when the test says so.
+func (w *world) request(change ...func(*api.StartRun)) api.StartRun {
+	r := api.StartRun{
+		Workspace: "work", Image: "test", WorkspaceMiB: 64, Input: []byte("secret\n"), Env: map[string]string{"TOKEN": "work"},
+		Argv: []string{"sh", "-c", "cat >/dev/null; : >" + w.dir + "/runs; while test ! -e " + w.dir + "/go; do sleep 0.02; done; rm " + w.dir + "/go"},
+	}
+	for _, fn := range change {
+		fn(&r)
+	}
+	return r
+}
+
 // origin runs a line in a workspace to its end and tells what its desktop was made of.
 func (w *world) origin(change ...func(*api.StartRun)) (snapshot string, last api.Run, steps []string) {
 	w.t.Helper()
-	// The same command each time, which goes on when the test says so.
-	change = append([]func(*api.StartRun){func(r *api.StartRun) {
-		r.Argv = []string{"sh", "-c", "cat >/dev/null; : >" + w.dir + "/runs; while test ! -e " + w.dir + "/go; do sleep 0.02; done; rm " + w.dir + "/go"}
-		r.Env, r.Input = map[string]string{"TOKEN": r.Workspace}, []byte("secret\n")
-	}}, change...)
+	change = append([]func(*api.StartRun){func(r *api.StartRun) { *r = w.request() }}, change...)
 	r := w.start("", change...)
 	w.said[r.ID] = "runs"
 	w.disk(r)
@@ -69,14 +77,14 @@ func (w *world) origin(change ...func(*api.StartRun)) (snapshot string, last api
 func TestRunGoesOnFromARuntimeCheckpoint(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	if from, _, steps := w.origin(seal("required")); from != "" || !slices.Contains(steps, "create runtime checkpoint") {
+	if from, _, steps := w.origin(seals("required")); from != "" || !slices.Contains(steps, "create runtime checkpoint") {
 		t.Errorf("the first was made of %q, %q", from, steps)
 	}
 	kept := w.seals()
 	if len(kept) != 1 {
 		t.Fatalf("kept %q", kept)
 	}
-	if from, last, _ := w.origin(seal("optional")); from != kept[0] || len(last.Warnings) != 0 {
+	if from, last, _ := w.origin(seals("optional")); from != kept[0] || len(last.Warnings) != 0 {
 		t.Errorf("the second was made of %q, not %q: %+v", from, kept, last)
 	}
 	next := w.seals()
@@ -87,10 +95,10 @@ func TestRunGoesOnFromARuntimeCheckpoint(t *testing.T) {
 	if err := w.Host.Snapshots.Remove(t.Context(), hosttest.Project, next[0]); err != nil {
 		t.Fatal(err)
 	}
-	if from, last, _ := w.origin(seal("required")); from != "" || len(last.Warnings) != 1 || !strings.Contains(last.Warnings[0], "restore runtime checkpoint") {
+	if from, last, _ := w.origin(seals("required")); from != "" || len(last.Warnings) != 1 || !strings.Contains(last.Warnings[0], "restore runtime checkpoint") {
 		t.Errorf("without it: made of %q, %+v", from, last)
 	}
-	if from, _, steps := w.origin(seal("optional"), func(r *api.StartRun) { r.Env["MORE"] = "x" }); from != "" || slices.Contains(steps, "restore runtime checkpoint") {
+	if from, _, steps := w.origin(seals("optional"), func(r *api.StartRun) { r.Env["MORE"] = "x" }); from != "" || slices.Contains(steps, "restore runtime checkpoint") {
 		t.Errorf("another command was begun in it: %q, %q", from, steps)
 	}
 	if from, _, _ := w.origin(); from != "" || len(w.seals()) != 0 {
@@ -106,14 +114,14 @@ func TestSecretsThatStayAreNotKept(t *testing.T) {
 	w := newWorld(t)
 	secret := func(r *api.StartRun) { r.Env = map[string]string{"TOKEN": "hush"} }
 	line := "while test -d " + w.dir + "/workspace; do sleep 0.1; done >/dev/null 2>&1 &"
-	last := w.run(api.RunCompleted, line, secret, seal("optional"))
+	last := w.run(api.RunCompleted, line, secret, seals("optional"))
 	if len(last.Warnings) != 1 || !strings.Contains(last.Warnings[0], "live on") || len(w.seals()) != 0 {
 		t.Errorf("optional: %+v, %q", last, w.seals())
 	}
-	if last := w.run(api.RunFailed, line, secret, seal("required")); !strings.Contains(last.Error.Detail, "live on") || last.Revision != 0 {
+	if last := w.run(api.RunFailed, line, secret, seals("required")); !strings.Contains(last.Error.Detail, "live on") || last.Revision != 0 {
 		t.Errorf("required: %+v, %v", last, last.Error)
 	}
-	w.run(api.RunFailed, "exit 1", secret, seal("required"))
+	w.run(api.RunFailed, "exit 1", secret, seals("required"))
 	if len(w.seals()) != 0 {
 		t.Errorf("kept %q", w.seals())
 	}

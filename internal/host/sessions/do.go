@@ -58,6 +58,9 @@ func (d *Desk) profile(req api.StartRun) session.Profile {
 		p.Outputs = session.OutputsDurable
 	}
 	p.RuntimeCheckpoint = session.Need(req.RuntimeCheckpoint)
+	if req.RuntimeCheckpoint == api.CheckpointPortable {
+		p.RuntimeCheckpoint, p.PortableCheckpoint = session.Required, true
+	}
 	for name, value := range req.Env {
 		p.Driver.Process.Env[name] = session.SecretOf(value)
 	}
@@ -68,10 +71,10 @@ func (d *Desk) profile(req api.StartRun) session.Profile {
 func (d *Desk) ports(ctx context.Context, r *run) transaction.Ports {
 	h := d.cfg.Host
 	machine := sandbox.New(sandbox.Config{
-		Host: h, Project: r.project, Node: d.cfg.Node, Suspends: d.cfg.Suspends, Seals: d.cfg.Suspends,
+		Host: h, Project: r.project, Node: d.cfg.Node, Suspends: d.cfg.Suspends, Seals: d.cfg.Suspends, Exports: d.vault != nil,
 		Machine: api.CreateDesktop{Image: r.req.Image, Shape: r.req.Shape, Network: r.req.Network, WorkspaceMiB: r.req.WorkspaceMiB},
 	})
-	seals := &sandbox.Checkpoints{Sandbox: machine, Left: r.hasLeft}
+	seals := &sandbox.Checkpoints{Sandbox: machine, Left: r.hasLeft, Vault: d.vault}
 	c := harness.Config{
 		Guest: h.Guest, Input: r.req.Input, Logger: d.cfg.Logger,
 		Stdout: r.tape.Output(ctx, api.RunStdout), Stderr: r.tape.Output(ctx, api.RunStderr), Lost: r.lost,

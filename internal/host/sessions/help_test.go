@@ -27,17 +27,19 @@ type world struct {
 	dir  string            // of workspace, outputs and signs
 	said map[string]string // by run, the sign of its beginning
 	stop func()
+
+	change func(*sessions.Config)
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{Fixture: hosttest.New(t), t: t, dir: t.TempDir(), said: map[string]string{}}
+	w := &world{Fixture: hosttest.New(t), t: t, dir: t.TempDir(), said: map[string]string{}, change: func(*sessions.Config) {}}
 	w.begin()
 	return w
 }
 
 // begin starts a desk on the present host.
-func (w *world) begin() { w.Desk, w.stop = w.Work(w.dir) }
+func (w *world) begin() { w.Desk, w.stop = w.Work(w.dir, w.change) }
 
 // start begins a run of a line of shell. The line can wait for signs: wait NAME.
 func (w *world) start(line string, change ...func(*api.StartRun)) api.Run {

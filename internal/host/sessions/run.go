@@ -10,6 +10,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/request"
 	"github.com/deskfork/deskfork/internal/host/sessions/sandbox"
 	"github.com/deskfork/deskfork/internal/host/sessions/tape"
+	"github.com/deskfork/deskfork/internal/host/sessions/vault"
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/session"
@@ -194,7 +195,11 @@ func (r *run) claimed(t session.Tenure) {
 func (r *run) published(p session.Publication) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.view.Revision = p.Revision
+	r.view.Revision, r.view.Kept = p.Revision, nil
+	if p.RuntimeCheckpoint != nil {
+		ref := vault.ParseRef(p.RuntimeCheckpoint.CheckpointID)
+		r.view.Kept = &api.RuntimeCheckpoint{ID: ref.ID, Portable: ref.Portable()}
+	}
 	if r.req.Outputs {
 		r.output = p.Output
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/sessions/output"
 	"github.com/deskfork/deskfork/internal/host/sessions/provision"
 	"github.com/deskfork/deskfork/internal/host/sessions/sandbox"
+	"github.com/deskfork/deskfork/internal/host/sessions/vault"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/session"
 	"github.com/deskfork/deskfork/pkg/session/packages"
@@ -43,12 +44,20 @@ type Config struct {
 	// Node names this host among those that share the stores; empty: none do. It
 	// never changes.
 	Node string
+	// Publications lists what all sessions have published. Required.
+	Publications func(ctx context.Context) ([]session.Publication, error)
 	// Suspends says that desktops can be suspended.
 	Suspends bool
+	// Exports says that runtime checkpoints go to the host's blob store, which has to
+	// encrypt. Otherwise they stay on this host.
+	Exports bool
 	// Timing is that of a run; what else is in it is ignored.
 	Timing transaction.Config
 	// Reconcile is the pause between two looks for what others have left [15 s].
 	Reconcile time.Duration
+	// Tidy is the pause between two looks for runtime checkpoints that dead hosts
+	// have left, or sessions that have gone elsewhere [1 h].
+	Tidy time.Duration
 	// Workspace and Outputs are where guests have them; empty: where they should.
 	Workspace, Outputs string
 	// System says how packages get into guests.
@@ -64,6 +73,7 @@ type Desk struct {
 	cfg     Config
 	store   output.Store
 	machine *sandbox.Sandbox // to end machines with, of whatever session
+	vault   *vault.Vault     // nil: runtime checkpoints stay here
 	backlog *backlog
 	install packages.Installer
 
@@ -78,8 +88,8 @@ type Desk struct {
 
 // New makes a desk. It starts nothing: see Run.
 func New(c Config) (*Desk, error) {
-	if c.Host == nil || c.Stores.Fences == nil || c.Stores.Orphans == nil || c.Stores.Intents == nil || !filepath.IsAbs(c.DataDir) {
-		return nil, errors.New("configure sessions: host, stores and an absolute data directory must be set")
+	if c.Host == nil || c.Stores.Fences == nil || c.Stores.Orphans == nil || c.Stores.Intents == nil || c.Publications == nil || !filepath.IsAbs(c.DataDir) {
+		return nil, errors.New("configure sessions: host, stores, publications and an absolute data directory must be set")
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -92,10 +102,16 @@ func New(c Config) (*Desk, error) {
 		return nil, fmt.Errorf("make directory of outputs: %w", err)
 	}
 	blobs := c.Host.Workspaces.Blobs()
+	if c.Exports && len(blobs.Key) == 0 {
+		return nil, errors.New("configure sessions: runtime checkpoints hold memory, and the blob store does not encrypt: they have to stay on this host")
+	}
 	d := &Desk{
 		cfg: c, store: output.Store{Objects: blobs.Objects, Key: blobs.Key, Dir: dir},
 		machine: sandbox.New(sandbox.Config{Host: c.Host, Node: c.Node, Suspends: c.Suspends}), backlog: &backlog{},
 		ready: make(chan struct{}), runs: map[string]*run{}, keys: map[string]string{},
+	}
+	if c.Exports {
+		d.vault = &vault.Vault{Objects: blobs.Objects, Key: blobs.Key, Now: c.Now}
 	}
 	return d, c.Host.Metrics().Register(d.backlog)
 }
@@ -125,6 +141,7 @@ func (d *Desk) Run(ctx context.Context) error {
 	})
 	var reconciling sync.WaitGroup
 	reconciling.Go(func() { _ = r.Run(ctx) }) // ends with ctx alone
+	reconciling.Go(func() { d.tidies(ctx) })
 	d.mu.Lock()
 	d.running = ctx
 	d.mu.Unlock()

@@ -6,23 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/deskfork/deskfork/internal/host"
-	"github.com/deskfork/deskfork/internal/host/fault"
+	"github.com/deskfork/deskfork/internal/host/sessions/vault"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/session"
 	"github.com/deskfork/deskfork/pkg/vm"
 )
 
 // Checkpoints implements session.RuntimeCheckpoints: snapshots of desktops whose
-// harness has ended. They lie on this host and never leave it; elsewhere there is none
-// of that id, and the run begins from the workspace.
+// harness has ended. With a vault they are stored there, and found by other hosts;
+// else they lie on this host alone, and elsewhere the run begins from the workspace.
 type Checkpoints struct {
 	Sandbox *Sandbox
 	// Left says that processes of the harness live on, with its secrets in their
 	// memory. Nil: none do.
 	Left func() bool
+	// Vault takes what leaves the host. Nil: nothing does.
+	Vault *vault.Vault
 }
 
 var _ session.RuntimeCheckpoints = (*Checkpoints)(nil)
@@ -52,8 +53,12 @@ func (c *Checkpoints) Create(ctx context.Context, want session.RuntimeSeal) (ses
 	if err != nil {
 		return none, fmt.Errorf("seal desktop %s: %w", v.ID, err)
 	}
+	ref, err := c.export(ctx, want.Tenure, snap)
+	if err != nil {
+		return none, errors.Join(err, c.discard(ctx, snap.ID))
+	}
 	return session.RuntimeCheckpoint{
-		Provider: Provider, CheckpointID: snap.ID, Kind: want.Kind, SourceRuntimeID: want.Lease.RuntimeID,
+		Provider: Provider, CheckpointID: ref.String(), Kind: want.Kind, SourceRuntimeID: want.Lease.RuntimeID,
 		SessionID: want.Tenure.Scope.Session, WorkGeneration: want.Tenure.Generation, WorkspaceRevision: want.WorkspaceRevision,
 		HarnessVersion: want.HarnessVersion, RuntimeIdentity: want.RuntimeIdentity,
 	}, nil
@@ -71,43 +76,31 @@ func (c *Checkpoints) Restore(ctx context.Context, a session.Allocation, from se
 
 // revive begins a desktop from a snapshot, if it is what the run asks for.
 func (c *Checkpoints) revive(ctx context.Context, name string, a session.Allocation, from session.RuntimeCheckpoint) (api.Desktop, error) {
-	s := c.Sandbox
-	snap, err := s.cfg.Host.Snapshots.Get(ctx, s.cfg.Project, from.CheckpointID)
-	if err != nil {
-		return api.Desktop{}, err
-	}
-	if !strings.HasPrefix(snap.Name, prefix(a.Tenure.Scope)) {
-		return api.Desktop{}, fmt.Errorf("snapshot %s is not this session's: %w", snap.ID, session.ErrForeign)
-	}
-	want := s.cfg.Machine
+	s, want := c.Sandbox, c.Sandbox.cfg.Machine
 	img, err := s.cfg.Host.Shelf.Get(ctx, want.Image)
 	if err != nil {
 		return api.Desktop{}, err
 	}
-	if snap.ImageDigest != img.Digest {
-		return api.Desktop{}, fmt.Errorf("snapshot %s was made of the image %s, and %s is %s now", snap.ID, snap.ImageDigest, want.Image, img.Digest)
+	snap, fetched, err := c.find(ctx, a.Tenure.Scope, from, img)
+	if err != nil {
+		return api.Desktop{}, explained(from, err)
 	}
-	return s.cfg.Host.Create(ctx, s.cfg.Project, api.CreateDesktop{
+	if snap.ImageDigest != img.Digest {
+		return api.Desktop{}, otherImage(snap.ID, snap.ImageDigest, img)
+	}
+	v, err := s.cfg.Host.Create(ctx, s.cfg.Project, api.CreateDesktop{
 		Snapshot: snap.ID, Name: name, Labels: labels(want.Labels, a.Tenure.Scope),
-		Shape: cmp.Or(want.Shape, host.DefaultShape), Network: cmp.Or(want.Network, string(vm.NetworkOpen)),
+		Shape: s.shape(), Network: cmp.Or(want.Network, string(vm.NetworkOpen)),
 	}, "")
+	if err != nil && fetched {
+		err = errors.Join(err, c.discard(ctx, snap.ID))
+	}
+	return v, err
 }
 
-// Sweep removes the snapshots of a session up to a generation, but the one that its
-// pointer names. The caller holds that generation, or did.
-func (c *Checkpoints) Sweep(ctx context.Context, t session.Tenure, named string) error {
-	s := c.Sandbox
-	all, err := s.cfg.Host.Snapshots.List(ctx, s.cfg.Project)
-	var faults error
-	for _, snap := range all {
-		text, ours := strings.CutPrefix(snap.Name, prefix(t.Scope))
-		generation, bad := strconv.ParseInt(text, 10, 64)
-		if !ours || bad != nil || generation > t.Generation || snap.ID == named {
-			continue
-		}
-		if err := s.cfg.Host.Snapshots.Remove(ctx, s.cfg.Project, snap.ID); err != nil && fault.From(err).Code != api.CodeNotFound {
-			faults = errors.Join(faults, err)
-		}
-	}
-	return errors.Join(err, faults)
+func otherImage(id, digest string, img api.Image) error {
+	return fmt.Errorf("snapshot %s was made of the image %s, and %s is %s now", id, digest, img.Name, img.Digest)
 }
+
+// shape is that of the machines.
+func (s *Sandbox) shape() string { return cmp.Or(s.cfg.Machine.Shape, host.DefaultShape) }

@@ -51,6 +51,8 @@ type Config struct {
 	Suspends bool
 	// Seals says that Checkpoints are offered.
 	Seals bool
+	// Exports says that they leave the host.
+	Exports bool
 }
 
 // Sandbox implements session.Sandbox. Safe for concurrent use.
@@ -73,6 +75,7 @@ func (s *Sandbox) Capabilities(context.Context, session.Scope) (session.SandboxC
 	c := session.SandboxCapabilities{SuspendResume: s.cfg.Suspends, HardTerminate: true, RuntimeCheckpoints: []session.CheckpointKind{}}
 	if s.cfg.Seals {
 		c.RuntimeCheckpoints = append(c.RuntimeCheckpoints, session.CheckpointProcess)
+		c.PortableCheckpoints = s.cfg.Exports
 	}
 	return c, nil
 }
