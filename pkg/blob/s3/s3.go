@@ -157,7 +157,15 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReaderAt, size int6
 	if large {
 		return fault("put", key, s.putParts(ctx, s.conf.Prefix+key, body, size, opts))
 	}
-	return fault("put", key, s.putOnce(ctx, s.conf.Prefix+key, body, size, opts))
+	err := fault("put", key, s.putOnce(ctx, s.conf.Prefix+key, body, size, opts))
+	if s.atomic && blob.Retryable(err) {
+		// A server that refuses a taken key before it has read the body cuts the
+		// connection, and its answer with it: it would be lost each time.
+		if _, serr := s.Stat(ctx, key); serr == nil {
+			err = &blob.Error{Op: "put", Key: key, Err: blob.ErrExists}
+		}
+	}
+	return err
 }
 
 func (s *Store) putOnce(ctx context.Context, name string, body io.ReaderAt, size int64, opts minio.PutObjectOptions) error {
