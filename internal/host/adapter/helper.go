@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image"
 	"math/bits"
-	"slices"
 
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/desktop/inject"
@@ -18,9 +17,6 @@ import (
 type helper struct{ d *client.Desktop }
 
 var _ inject.Helper = helper{}
-
-// plain is the type of text in a clipboard.
-const plain = "text/plain"
 
 // Input implements inject.Helper.
 func (h helper) Input(ctx context.Context, events []inject.Event) error {
@@ -35,8 +31,6 @@ func (h helper) Input(ctx context.Context, events []inject.Event) error {
 			out.Button = bits.Len16(uint16(e.Button))
 		case inject.EventKey:
 			out.Keysym = uint32(e.Key.Sym)
-		case inject.EventText:
-			out.Text, out.PerSecond = e.Text, e.PerSecond
 		case inject.EventScroll:
 		}
 		list = append(list, out)
@@ -51,33 +45,20 @@ func (h helper) Pointer(ctx context.Context) (image.Point, error) {
 	return image.Pt(p.X, p.Y), displayError(err)
 }
 
-// Clipboard implements inject.Helper. The guest can be given one type at a time,
-// so one is what can be restored: an image, else text, else HTML.
-func (h helper) Clipboard(ctx context.Context) ([]inject.Content, error) {
-	types, err := h.d.ClipboardTypes(ctx)
+// Text implements inject.Helper.
+func (h helper) Text(ctx context.Context, text string, rate int) (inject.Result, error) {
+	res, err := h.d.Input(ctx, []guest.InputEvent{{Kind: "text", Text: text, PerSecond: rate}})
 	if err != nil {
-		return nil, displayError(err)
+		return inject.Result{}, displayError(err)
 	}
-	for _, t := range []string{"image/png", plain, "text/html"} {
-		if !slices.Contains(types, t) {
-			continue
+	r := inject.Result{How: "typed by the guest's helper"}
+	if len(res.Effects) > 0 && res.Effects[0].How == guest.TextByPaste {
+		r.How = "pasted"
+		if res.Effects[0].Effect == guest.EffectConfirmed {
+			r.Effect = desktop.Confirmed
 		}
-		c, err := h.d.ClipboardGet(ctx, t)
-		if err != nil {
-			return nil, displayError(err)
-		}
-		return []inject.Content{{Type: t, Data: c.Data}}, nil
 	}
-	return nil, nil
-}
-
-// SetClipboard implements inject.Helper.
-func (h helper) SetClipboard(ctx context.Context, contents []inject.Content) error {
-	c := guest.Clipboard{Type: plain}
-	if len(contents) > 0 {
-		c = guest.Clipboard{Type: contents[0].Type, Data: contents[0].Data}
-	}
-	return displayError(h.d.ClipboardSet(ctx, c))
+	return r, nil
 }
 
 // displayError makes the guest's word for a missing session that of the desktop.

@@ -82,12 +82,7 @@ type Hold struct {
 }
 
 // Text types text. Newline, tab and every Unicode character may be in it.
-type Text struct {
-	Text string
-	// Paste is the chord that pastes in the program that gets the text, for
-	// long texts. Default Config.PasteChord.
-	Paste string
-}
+type Text struct{ Text string }
 
 // Wait does nothing for a while, at most 1 minute.
 type Wait struct{ Duration time.Duration }
@@ -103,18 +98,9 @@ type Helper interface {
 	// Pointer returns where the display server has the pointer, in screen
 	// pixels.
 	Pointer(ctx context.Context) (image.Point, error)
-	// Clipboard returns the clipboard in every type that can be restored; empty
-	// when it is empty.
-	Clipboard(ctx context.Context) ([]Content, error)
-	// SetClipboard replaces the clipboard, and with text/plain the primary
-	// selection too, which terminals paste from. No contents: empties it.
-	SetClipboard(ctx context.Context, contents []Content) error
-}
-
-// Content is the clipboard in one type.
-type Content struct {
-	Type string // text/plain, text/html or image/png
-	Data []byte
+	// Text brings a text into what has the focus, by keys at a rate in characters a
+	// second, or, with rate 0, the quickest way that is exact.
+	Text(ctx context.Context, text string, rate int) (Result, error)
 }
 
 // EventKind is what an Event does.
@@ -125,18 +111,15 @@ const (
 	EventMove   EventKind = "move"
 	EventButton EventKind = "button"
 	EventKey    EventKind = "key"
-	EventText   EventKind = "text"
 	EventScroll EventKind = "scroll"
 )
 
 // Event is one step of the helper's input, in screen pixels.
 type Event struct {
-	Kind      EventKind
-	At        image.Point    // of a move
-	Button    desktop.Button // one
-	Key       desktop.Key
-	Down      bool // of a button or key
-	Text      string
-	PerSecond int // characters of Text; 0: the helper's default
-	DX, DY    int // steps; right and down are positive
+	Kind   EventKind
+	At     image.Point    // of a move
+	Button desktop.Button // one
+	Key    desktop.Key
+	Down   bool // of a button or key
+	DX, DY int  // steps; right and down are positive
 }

@@ -32,10 +32,10 @@ type machine struct {
 	down    []string // keys and buttons that are pressed, as the machine sees it
 	mask    desktop.Button
 	pointer image.Point
-	off     image.Point // what the guest's rounding does to the pointer
-	deaf    bool        // the guest's pointer does not move
-	clip    []inject.Content
-	noSess  bool // the guest has no desktop session
+	off     image.Point   // what the guest's rounding does to the pointer
+	deaf    bool          // the guest's pointer does not move
+	took    inject.Result // of a text by the helper
+	noSess  bool          // the guest has no desktop session
 }
 
 func newMachine() *machine {
@@ -159,8 +159,6 @@ func (h helper) Input(_ context.Context, events []inject.Event) error {
 		case inject.EventKey:
 			err = h.say(true, "helper %s %s", keysym.Name(e.Key.Sym), way(e.Down))
 			h.press("helper key", e.Down)
-		case inject.EventText:
-			err = h.say(true, "helper text %q at %d/s", e.Text, e.PerSecond)
 		case inject.EventScroll:
 			err = h.say(true, "helper scroll %d,%d", e.DX, e.DY)
 		}
@@ -178,20 +176,11 @@ func (h helper) Pointer(context.Context) (image.Point, error) {
 	return h.pointer, nil
 }
 
-func (h helper) Clipboard(context.Context) ([]inject.Content, error) {
+func (h helper) Text(_ context.Context, text string, rate int) (inject.Result, error) {
 	if h.noSess {
-		return nil, desktop.ErrNoDisplay
+		return inject.Result{}, desktop.ErrNoDisplay
 	}
-	return h.clip, nil
-}
-
-func (h helper) SetClipboard(_ context.Context, c []inject.Content) error {
-	h.clip = c
-	text := "nothing"
-	if len(c) > 0 {
-		text = string(c[0].Data)
-	}
-	return h.say(false, "clipboard %.20s", text)
+	return h.took, h.say(true, "helper text %q at %d/s", text, rate)
 }
 
 func (m *machine) told() string {

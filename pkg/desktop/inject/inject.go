@@ -45,12 +45,9 @@ type Config struct {
 	// keyboard, where ctrl+z is ctrl+y of a German guest. While the helper has no
 	// display Input presses them all the same. nil: Input presses all it can.
 	ByMeaning func() bool
-	// PasteAbove is the number of characters above which text is pasted.
-	// Default 200.
+	// PasteAbove is the number of characters above which the helper may paste a
+	// text. Default 200.
 	PasteAbove int
-	// PasteChord pastes in the guest's programs. Default "shift+Insert", which
-	// GTK programs, browsers and terminals take.
-	PasteChord string
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -67,7 +64,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.ReadBack = cmp.Or(c.ReadBack, 200*time.Millisecond)
 	c.Confirm = cmp.Or(c.Confirm, 200*time.Millisecond)
 	c.PasteAbove = cmp.Or(c.PasteAbove, 200)
-	c.PasteChord = cmp.Or(c.PasteChord, "shift+Insert")
 	return c, nil
 }
 

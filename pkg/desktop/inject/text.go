@@ -1,12 +1,10 @@
 package inject
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/deskfork/deskfork/pkg/desktop"
@@ -31,7 +29,7 @@ func (a Text) act(ctx context.Context, in *Injector) (Result, error) {
 		if in.cfg.Helper == nil {
 			return Result{How: "typed by keys"}, in.typeKeys(ctx, text)
 		}
-		r, err := in.typeByHelper(ctx, a, text)
+		r, err := in.typeByHelper(ctx, text)
 		if errors.Is(err, desktop.ErrNoDisplay) { // firmware, a console, a login manager that went away
 			return Result{How: "typed by keys"}, in.typeKeys(ctx, text)
 		}
@@ -39,70 +37,18 @@ func (a Text) act(ctx context.Context, in *Injector) (Result, error) {
 	})
 }
 
-func (in *Injector) typeByHelper(ctx context.Context, a Text, text string) (Result, error) {
+// typeByHelper leaves the pace of a long text to the guest, which pastes it where
+// it can tell when the program has taken it, and puts the clipboard back then.
+func (in *Injector) typeByHelper(ctx context.Context, text string) (Result, error) {
+	rate := in.cfg.Rate
 	if utf8.RuneCountInString(text) > in.cfg.PasteAbove {
-		saved, err := in.cfg.Helper.Clipboard(ctx)
-		if err == nil {
-			return Result{How: "pasted"}, in.paste(ctx, text, cmp.Or(a.Paste, in.cfg.PasteChord), saved)
-		}
-		if errors.Is(err, desktop.ErrNoDisplay) || ctx.Err() != nil {
-			return Result{}, fmt.Errorf("read clipboard: %w", err)
-		}
-		// A clipboard that cannot be saved is left alone.
+		rate = 0
 	}
-	err := in.cfg.Helper.Input(ctx, []Event{{Kind: EventText, Text: text, PerSecond: in.cfg.Rate}})
+	r, err := in.cfg.Helper.Text(ctx, text, rate)
 	if err != nil {
 		return Result{}, fmt.Errorf("type text by the guest's helper: %w", err)
 	}
-	return Result{How: "typed by the guest's helper"}, nil
-}
-
-// paste puts text on the clipboard, presses chord, waits until the program has
-// taken it, as far as the screen tells, and restores the clipboard.
-func (in *Injector) paste(ctx context.Context, text, chord string, saved []Content) (err error) {
-	keys, err := keysym.Chord(chord)
-	if err != nil {
-		return fmt.Errorf("paste: %w", err)
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		if e := in.cfg.Helper.SetClipboard(ctx, saved); e != nil {
-			err = errors.Join(err, fmt.Errorf("restore clipboard: %w", e))
-		}
-	}()
-	if err := in.cfg.Helper.SetClipboard(ctx, []Content{{Type: "text/plain", Data: []byte(text)}}); err != nil {
-		return fmt.Errorf("set clipboard: %w", err)
-	}
-	if err := in.chord(ctx, keys); err != nil {
-		return err
-	}
-	return in.calm(ctx, 150*time.Millisecond, 2*time.Second)
-}
-
-// calm waits until the screen has changed and then been still for quiet, at
-// most for limit.
-func (in *Injector) calm(ctx context.Context, quiet, limit time.Duration) error {
-	end := time.Now().Add(limit)
-	f, err := in.cfg.Source.Frame(ctx)
-	wait := time.Second // for the first change; a slow guest takes its time
-	for err == nil && time.Now().Before(end) {
-		limited, cancel := context.WithTimeout(ctx, min(wait, time.Until(end)))
-		next, e := in.cfg.Source.Next(limited, f.Seq)
-		cancel()
-		if e != nil {
-			if ctx.Err() == nil && errors.Is(e, context.DeadlineExceeded) {
-				return nil
-			}
-			err = e
-			break
-		}
-		f, wait = next, quiet
-	}
-	if err != nil {
-		return fmt.Errorf("wait for the pasted text: %w", err)
-	}
-	return nil
+	return r, nil
 }
 
 // typeKeys types text on a US keyboard, or nothing if it holds a character
