@@ -159,6 +159,7 @@ func TestHelp(t *testing.T) {
 		{"workspace", "export"},
 		{"workspace", "import"},
 		{"workspace", "prune"},
+		{"outputs", "prune"},
 		{"workspace", "verify"},
 		{"pause"},
 		{"suspend"},

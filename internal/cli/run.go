@@ -13,6 +13,7 @@ import (
 
 	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/parse"
+	"github.com/deskfork/deskfork/internal/cli/transfer"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
@@ -27,6 +28,7 @@ type runFlags struct {
 	keep        string
 	interactive bool
 	quiet       bool
+	inputs      []string
 	outputs     string
 	packages    api.Packages
 }
@@ -44,6 +46,10 @@ when it fails, is interrupted (Ctrl-C) or its machine dies, the workspace is as
 it was. One run at a time works in a workspace; a second one ends at once with
 exit status 5.
 
+With --input a file of this machine is there as /mnt/session/inputs/NAME before
+the command begins, read-only; of several, all or none. Instead of a file it takes
+https://…#sha256=HEX, which the server fetches.
+
 With --outputs the command puts deliverables into /mnt/session/outputs; they are
 published together with the workspace, and then fetched into a directory here.
 
@@ -56,6 +62,7 @@ The exit status is the command's, or that of the error: 5 somebody else has the
 workspace, 8 the machine died, 11 interrupted.`,
 		Example: `  vmhost run --workspace thesis -- make
   vmhost run --workspace thesis --outputs results -- sh -c 'make && cp thesis.pdf /mnt/session/outputs'
+  vmhost run --workspace thesis --input data.csv --input lib/v2=../parser.py -- sh -c 'wc -l /mnt/session/inputs/data.csv'
   vmhost run --workspace thesis -i -- python3 - < analyse.py
   vmhost run --workspace thesis --apt graphviz --pip 'numpy>=2' -- python3 plot.py
   vmhost run --workspace scratch --keep nothing -- ./try-it`,
@@ -74,6 +81,7 @@ workspace, 8 the machine died, 11 interrupted.`,
 	fl.StringVar(&f.size, "workspace-size", "", "`size` of a workspace that is new, such as 20G (default 10G)")
 	fl.StringVar(&f.keep, "keep", "", "what stays: checkpoint (the files), machine (suspended, with all that runs in it) or nothing (default checkpoint)")
 	fl.StringVar(&f.spec.RuntimeCheckpoint, "runtime-checkpoint", "", "also keep the desktop as the command leaves it, for the next run of the same command: optional, required, or portable (required, and on other hosts too)")
+	fl.StringArrayVar(&f.inputs, "input", nil, "`[NAME=]FILE` that the command finds in /mnt/session/inputs, or NAME=https://…#sha256=HEX; may be repeated")
 	fl.StringVar(&f.outputs, "outputs", "", "`directory` to fetch the deliverables into, which is made at need")
 	fl.StringArrayVarP(&f.env, "env", "e", nil, "environment of the command as `KEY=VALUE`; may be repeated")
 	fl.StringVarP(&f.spec.Dir, "workdir", "w", "", "working `directory` (default /workspace)")
@@ -136,7 +144,7 @@ func (a *app) run(ctx context.Context, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	started, err := c.Runs().Start(ctx, f.spec)
+	started, err := a.start(ctx, c.Runs(), f)
 	if err != nil {
 		return err
 	}
@@ -165,9 +173,23 @@ func (a *app) run(ctx context.Context, f runFlags) error {
 	return api.Errorf(api.CodeInternal, "the run is %s", last.State)
 }
 
+// start sends the inputs, and begins the run.
+func (a *app) start(ctx context.Context, runs *client.Runs, f runFlags) (_ api.Run, err error) {
+	f.spec.Inputs, err = transfer.Inputs(ctx, runs, f.inputs, func(file string) {
+		if !f.quiet {
+			a.Say("vmhost: sent %s", file)
+		}
+	})
+	if err != nil {
+		return api.Run{}, err
+	}
+	return runs.Start(ctx, f.spec)
+}
+
 // tells are the steps that people hear of.
 var tells = map[string]string{
 	"materialize workspace":      "looking for the workspace",
+	"materialize session inputs": "putting the inputs",
 	"acquire sandbox":            "starting a desktop",
 	"run harness":                "running",
 	"install apt packages":       "installing apt packages",

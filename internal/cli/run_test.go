@@ -63,6 +63,9 @@ func TestRunForAPerson(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(results, "d", "x")); err != nil || string(got) != "made\n" {
 		t.Errorf("output %q, %v", got, err)
 	}
+	if status, stdout, stderr := s.vmhost(t.Context(), "", "outputs", "prune", "--last", "5"); status != 0 || stdout.String() != "1 kept, 0 dropped, 0 spared; 0 inputs; 0 B in 0 objects\n" {
+		t.Errorf("prune: status %d, %q, %q", status, stdout, stderr)
+	}
 	for name, tc := range map[string]struct {
 		words  []string
 		status int
@@ -83,6 +86,38 @@ func TestRunForAPerson(t *testing.T) {
 	status, stdout, _ = s.vmhost(t.Context(), "", "--json", "run", "--workspace", "work", "--image", "test", "-q", "--", "echo", "hi")
 	if status != 0 || !strings.Contains(stdout.String(), `"state": "completed"`) || strings.Contains(stdout.String(), "hi\n") {
 		t.Errorf("JSON: status %d, %s", status, stdout)
+	}
+}
+
+// TestRunWithInputsForAPerson: files go along under the names that they are given.
+func TestRunWithInputsForAPerson(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	here := t.TempDir()
+	for name, text := range map[string]string{"data.csv": "one\n", "b=c": "two\n"} {
+		if err := os.WriteFile(filepath.Join(here, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	words := func(more ...string) []string {
+		return append([]string{"run", "--workspace", "work", "--image", "test", "--workspace-size", "64M"}, more...)
+	}
+	status, stdout, stderr := s.vmhost(t.Context(), "", words("--input", filepath.Join(here, "data.csv"), "--input", "d/x="+filepath.Join(here, "b=c"),
+		"--", "sh", "-c", "cd "+s.dir+"/inputs && cat data.csv d/x")...)
+	if status != 0 || stdout.String() != "one\ntwo\n" || !strings.Contains(stderr.String(), "vmhost: putting the inputs\n") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	for name, tc := range map[string]struct{ word, says string }{
+		"none":        {filepath.Join(here, "none"), "no such file"},
+		"a directory": {here, "tar"},
+		"no hash":     {"x=https://h/x", "#sha256="},
+		"bad hash":    {"x=https://h/x?a=b#sha256=1", "validation failed"},
+		"up and away": {"../x=" + filepath.Join(here, "data.csv"), "leads nowhere else"},
+	} {
+		status, _, stderr := s.vmhost(t.Context(), "", words("--input", tc.word, "true")...)
+		if status != 2 || !strings.Contains(stderr.String(), tc.says) {
+			t.Errorf("%s: status %d, %s", name, status, stderr)
+		}
 	}
 }
 

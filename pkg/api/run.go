@@ -14,12 +14,31 @@ type StartRun struct {
 	Env       map[string]string `json:"env,omitempty" doc:"Of the command alone; it is on no disk"`
 	Input     []byte            `json:"input,omitempty" doc:"Base64; its standard input"`
 	Packages  *Packages         `json:"packages,omitempty" doc:"What the command needs; installed first, where it is not there yet"`
+	Inputs    []RunInput        `json:"inputs,omitempty" maxItems:"1000" doc:"Files that it finds in /mnt/session/inputs, read-only, all of them or no run"`
 	Outputs   bool              `json:"outputs,omitempty" doc:"Keep what it puts into /mnt/session/outputs"`
 	Keep      RunKeep           `json:"keep,omitempty" enum:"checkpoint,machine,nothing" doc:"What stays of the workspace; default checkpoint"`
 	// RuntimeCheckpoint keeps the machine besides the workspace's files.
 	RuntimeCheckpoint string `json:"runtime_checkpoint,omitempty" enum:"optional,required,portable" doc:"Keep the desktop as the command leaves it, so that the next run of the same command, with the same names of environment, begins in it; portable: required, and on other hosts too; default no"`
 	// WorkspaceMiB is the size of a workspace that is new.
 	WorkspaceMiB int64 `json:"workspace_mib,omitempty" minimum:"64" maximum:"1048576" doc:"Size of a new workspace in MiB; default 10240, allocated as it fills"`
+}
+
+// RunInput is a file that a run finds in /mnt/session/inputs: one that was uploaded,
+// or one that the host fetches.
+type RunInput struct {
+	Path string `json:"path" minLength:"1" maxLength:"1024" doc:"Below /mnt/session/inputs"`
+	ID   string `json:"id,omitempty" pattern:"^[a-z0-9]{12}$" doc:"Of an uploaded input"`
+	URL  string `json:"url,omitempty" maxLength:"4096" doc:"https, of a public address; instead of id"`
+	Hash string `json:"hash,omitempty" pattern:"^sha256:[0-9a-f]{64}$" doc:"What it must be; required with url"`
+	Size *int64 `json:"size_bytes,omitempty" minimum:"0" doc:"What it must have"`
+}
+
+// Input is a file that was uploaded for runs.
+type Input struct {
+	ID      string    `json:"id"`
+	Hash    string    `json:"hash"`
+	Size    int64     `json:"size_bytes"`
+	Expires time.Time `json:"expires,omitzero" doc:"Until then it certainly stays; what a run has named stays for that run"`
 }
 
 // Packages are names of packages by what installs them, each with a version at will.
@@ -111,6 +130,22 @@ type OutputFile struct {
 // OutputList is the deliverables of a run by path.
 type OutputList struct {
 	Files []OutputFile `json:"files"`
+}
+
+// PruneOutputs asks to remove outputs of runs that a policy does not keep. The newest
+// of each workspace stays; with no number at all nothing is removed but what was
+// never published, and inputs that no run needs.
+type PruneOutputs PruneWorkspaces
+
+// PrunedOutputs is what a prune did, or would do. A set is what one run has published.
+type PrunedOutputs struct {
+	Kept    int      `json:"kept" doc:"Sets"`
+	Dropped []string `json:"dropped" doc:"Sets"`
+	Spared  []string `json:"spared" doc:"Sets that the policy does not keep, and that somebody needs"`
+	Missing []string `json:"missing" doc:"Outputs that a workspace has published, and that are not in the store"`
+	Inputs  int      `json:"inputs" doc:"Uploaded files that were removed"`
+	Objects int      `json:"objects" doc:"Removed"`
+	Bytes   int64    `json:"bytes"`
 }
 
 // RunEventType is what happened in a run.

@@ -1,6 +1,9 @@
 package session
 
-import "context"
+import (
+	"context"
+	"io"
+)
 
 // Enforcement is how strictly egress is held.
 type Enforcement string
@@ -61,6 +64,10 @@ type Resource struct {
 	ID   string
 	// MountPath is absolute and does not traverse.
 	MountPath string
+	// ContentHash ("sha256:" and 64 hex digits) and Size in bytes are what a file
+	// must be; empty and nil where that is not known.
+	ContentHash string
+	Size        *int64
 	// URL, Branch and Commit are a repository's.
 	URL, Branch, Commit string
 }
@@ -75,8 +82,16 @@ type Description struct {
 
 // InputAccess fetches what a session brings along.
 type InputAccess interface {
-	DownloadFile(ctx context.Context, fileID string) (content []byte, name string, err error)
+	// OpenFile reads a file from its beginning. The caller closes it, and compares
+	// it with what the resource says.
+	OpenFile(ctx context.Context, r Resource) (io.ReadCloser, error)
 }
+
+// Limits of the files of one session.
+const (
+	MaxInputFiles       = 1000
+	MaxInputBytes int64 = 10 << 30
+)
 
 // InputContext is what both calls of Inputs work on.
 type InputContext struct {

@@ -13,9 +13,10 @@ type Binding struct {
 	Metadata  Metadata `json:"metadata,omitempty"`
 }
 
-// Where a machine sees workspace and outputs.
+// Where a machine sees workspace, inputs and outputs.
 const (
 	WorkspacePath = "/workspace"
+	InputPath     = "/mnt/session/inputs"
 	OutputPath    = "/mnt/session/outputs"
 )
 

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -216,5 +218,65 @@ func TestDaemonKilledInARun(t *testing.T) {
 	})
 	if err := host.Client.Desktop(kept[0]).Delete(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestInputsOnRealDesktops: files of this machine are in the guest to the byte before
+// the command begins, in no workspace, and the command cannot change them; one that is
+// not what was asked for ends the run before its command, and a machine that is kept
+// has none.
+func TestInputsOnRealDesktops(t *testing.T) {
+	beside(t)
+	w, here := newWorkspace(), t.TempDir()
+	big := make([]byte, 40<<20+1)
+	_, _ = rand.Read(big) // never fails
+	for name, content := range map[string][]byte{"big": big, "none": {}, "list.txt": []byte("one\ntwo\n")} {
+		if err := os.WriteFile(filepath.Join(here, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum := sha256.Sum256(big)
+	file := func(name string) string { return filepath.Join(here, name) }
+	out := begin(t, w, "cd /mnt/session/inputs && sha256sum < d/big && find . -type f | sort && cat list.txt; "+
+		"for f in list.txt d/big new; do echo worse 2>/dev/null > $f && echo changed $f; done; rm -f list.txt 2>/dev/null; ls; cp list.txt /workspace; stat -c '%U %a' . list.txt",
+		"--input", file("list.txt"), "--input", "d/big="+file("big"), "--input", "d/none="+file("none")).ends(t, 0)
+	if want := hex.EncodeToString(sum[:]) + "  -\n./d/big\n./d/none\n./list.txt\none\ntwo\nd\nlist.txt\nroot 555\nroot 444\n"; out != want {
+		t.Errorf("the command says %q, want %q", out, want)
+	}
+	if got := begin(t, w, "cat list.txt; test ! -e /mnt/session/inputs && echo none").ends(t, 0); got != "one\ntwo\nnone\n" {
+		t.Errorf("the next sees %q", got)
+	}
+	in, err := host.Client.Runs().Upload(t.Context(), strings.NewReader("hello"), 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := host.Client.Runs().Start(t.Context(), api.StartRun{
+		Workspace: w, Image: "debian-xfce", Argv: []string{"touch", "/workspace/began"},
+		Inputs: []api.RunInput{{Path: "x", ID: in.ID, Hash: "sha256:" + strings.Repeat("0", 64)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range host.Client.Runs().Events(t.Context(), r.ID) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == api.RunEnd && (e.Run.State != api.RunFailed || e.Run.Error.Code != api.CodePrecondition || e.Run.Error.Stage != "session inputs") {
+			t.Errorf("another hash: %+v, %v", e.Run, e.Run.Error)
+		}
+	}
+	if got := begin(t, w, "ls; cat /mnt/session/inputs/y", "--input", "y="+file("list.txt"), "--keep", "nothing").ends(t, 0); strings.Contains(got, "began") || !strings.HasSuffix(got, "one\ntwo\n") {
+		t.Errorf("the last sees %q", got)
+	}
+	if left := machinesOf(t, w); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	m := newWorkspace()
+	begin(t, m, "cat /mnt/session/inputs/y", "--input", "y="+file("list.txt"), "--keep", "machine").ends(t, 0)
+	begin(t, m, "test ! -e /mnt/session/inputs", "--keep", "machine").ends(t, 0)
+	for _, id := range machinesOf(t, m) {
+		if err := host.Client.Desktop(id).Delete(t.Context()); err != nil && !errors.Is(err, &api.Error{Code: api.CodeNotFound}) {
+			t.Error(err)
+		}
 	}
 }

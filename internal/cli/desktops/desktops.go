@@ -16,6 +16,6 @@ func Commands(a *command.App) []*cobra.Command {
 	g := &group{a}
 	return []*cobra.Command{
 		g.createCmd(), g.lsCmd(), g.inspectCmd(), g.waitCmd(), g.rmCmd(),
-		g.forkCmd(), g.snapshotCmd(), g.restoreCmd(), g.workspaceCmd(), g.pauseCmd(), g.suspendCmd(), g.resumeCmd(), g.policyCmd(), g.treeCmd(),
+		g.forkCmd(), g.snapshotCmd(), g.restoreCmd(), g.workspaceCmd(), g.outputsCmd(), g.pauseCmd(), g.suspendCmd(), g.resumeCmd(), g.policyCmd(), g.treeCmd(),
 	}
 }

@@ -15,8 +15,9 @@ import (
 
 // Work starts the desk of sessions on the present host until stop is called, which
 // waits for its end, or the test ends. Guests' programs are real: dir has their
-// workspace and outputs, which on real desktops are disks. What installs packages is
-// looked for in dir's folder bin first. change adjusts its configuration.
+// workspace, inputs and outputs, of which on real desktops the first is a disk. What
+// installs packages is looked for in dir's folder bin first. change adjusts its
+// configuration.
 func (f *Fixture) Work(dir string, change ...func(*sessions.Config)) (d *sessions.Desk, stop func()) {
 	f.tb.Helper()
 	if err := os.MkdirAll(filepath.Join(dir, "workspace"), 0o700); err != nil {
@@ -30,7 +31,7 @@ func (f *Fixture) Work(dir string, change ...func(*sessions.Config)) (d *session
 		Host: f.Host, Stores: f.Sessions.Stores(), Publications: f.Sessions.Publications, DataDir: f.Config.DataDir,
 		Suspends: true, Exports: len(f.Config.Blobs.Key) > 0, Reconcile: 20 * time.Millisecond,
 		EndLeases: func(context.Context) error { f.Sessions.EndLeases(); return nil },
-		Workspace: filepath.Join(dir, "workspace"), Outputs: filepath.Join(dir, "outputs"),
+		Workspace: filepath.Join(dir, "workspace"), Inputs: filepath.Join(dir, "inputs"), Outputs: filepath.Join(dir, "outputs"),
 		System: provision.System{
 			User: me.Username, Dir: filepath.Join(dir, "system"), Env: map[string]string{"PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"},
 		},
@@ -38,8 +39,7 @@ func (f *Fixture) Work(dir string, change ...func(*sessions.Config)) (d *session
 	for _, fn := range change {
 		fn(&c)
 	}
-	d, err = sessions.New(c)
-	if err != nil {
+	if d, err = sessions.New(c); err != nil {
 		f.tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

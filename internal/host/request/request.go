@@ -6,8 +6,10 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/deskfork/deskfork/internal/host/sessions/input/rule"
 	"github.com/deskfork/deskfork/internal/host/xkb"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/session"
 	"github.com/deskfork/deskfork/pkg/session/packages"
 )
 
@@ -78,6 +80,7 @@ func Run(req api.StartRun) error {
 			add("body.packages."+string(e.Manager), "%v", e)
 		}
 	}
+	validateInputs(req.Inputs, add)
 	validateEnv(req.Env, add)
 	return invalid(faults)
 }
@@ -101,6 +104,32 @@ func validateLabels(labels map[string]string, add func(location, format string, 
 		}
 		if len(v) > maxLabel || strings.ContainsAny(v, "\x00\n") {
 			add("body.labels."+k, "a label's value is one line of at most %d bytes", maxLabel)
+		}
+	}
+}
+
+func validateInputs(inputs []api.RunInput, add func(location, format string, args ...any)) {
+	if len(inputs) > session.MaxInputFiles {
+		add("body.inputs", "%d inputs: at most %d", len(inputs), session.MaxInputFiles)
+	}
+	names := make([]string, 0, len(inputs))
+	for i, in := range inputs {
+		names = append(names, in.Path)
+		where := fmt.Sprintf("body.inputs[%d]", i)
+		switch {
+		case (in.ID == "") == (in.URL == ""):
+			add(where, "want either an id or a url")
+		case in.URL != "" && in.Hash == "":
+			add(where+".hash", "what comes from a url needs a hash")
+		case in.URL != "":
+			if err := rule.URL(in.URL); err != nil {
+				add(where+".url", "%v", err)
+			}
+		}
+	}
+	for i, err := range rule.Names(names) {
+		if err != nil {
+			add(fmt.Sprintf("body.inputs[%d].path", i), "%v", err)
 		}
 	}
 }

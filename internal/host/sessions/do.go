@@ -9,6 +9,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/sessions/disk"
 	"github.com/deskfork/deskfork/internal/host/sessions/egress"
 	"github.com/deskfork/deskfork/internal/host/sessions/harness"
+	"github.com/deskfork/deskfork/internal/host/sessions/input"
 	"github.com/deskfork/deskfork/internal/host/sessions/output"
 	"github.com/deskfork/deskfork/internal/host/sessions/provision"
 	"github.com/deskfork/deskfork/internal/host/sessions/sandbox"
@@ -28,9 +29,16 @@ func (d *Desk) do(ctx context.Context, r *run) {
 		r.end(session.Result{}, err, d.cfg.Now())
 		return
 	}
+	described, err := d.brings(ctx, r)
+	if err != nil {
+		r.end(session.Result{}, err, d.cfg.Now())
+		return
+	}
 	res, err := host.Run(ctx, transaction.Request{
 		Scope: workspaces.Scope(r.project, r.req.Workspace, r.id), Profile: d.profile(r.req), Progress: r.step,
+		Session: described, Access: access{d},
 	})
+	d.letGo(ctx, r)
 	r.end(res, err, d.cfg.Now())
 	host.Wait()
 }
@@ -91,6 +99,7 @@ func (d *Desk) ports(ctx context.Context, r *run) transaction.Ports {
 		Outputs:            output.New(output.Config{Guest: h.Guest, Store: d.store, Mount: d.cfg.Outputs, Logger: d.cfg.Logger}),
 		Harness:            worker{r: r, machine: machine, HarnessDriver: d.provisioned(r, harness.New(c))},
 		RuntimeCheckpoints: seals,
+		Inputs:             input.New(input.Config{Guest: h.Guest, Mount: d.cfg.Inputs, User: d.cfg.System.User}),
 		Egress:             egress.None{},
 	}
 }

@@ -58,7 +58,9 @@ func (s *shared) blobs(key string, below blob.Store) workspaces.Blobs {
 func (s *shared) world(b workspaces.Blobs, beside *world) *world {
 	s.t.Helper()
 	w := &world{t: s.t, dir: s.t.TempDir(), said: map[string]string{}}
-	w.change = func(c *sessions.Config) { c.Node = map[bool]string{true: "one", false: "two"}[beside == nil] }
+	w.change = []func(*sessions.Config){func(c *sessions.Config) {
+		c.Node = map[bool]string{true: "one", false: "two"}[beside == nil]
+	}}
 	w.Fixture = hosttest.New(s.t, func(c *host.Config) {
 		c.Blobs = b
 		if beside != nil {
@@ -260,9 +262,9 @@ func (s *shared) tidied(w *world) {
 	w.stop()
 	w.Stop()
 	w.Start()
-	_, stop := w.Work(w.dir, w.change, func(c *sessions.Config) {
+	_, stop := w.Work(w.dir, append(slices.Clone(w.change), func(c *sessions.Config) {
 		c.Tidy, c.Now = 10*time.Millisecond, func() time.Time { return time.Now().Add(25 * time.Hour) }
-	})
+	})...)
 	defer stop()
 	all, err := w.Sessions.Publications(context.Background())
 	if err != nil || len(all) != 1 || all[0].RuntimeCheckpoint == nil {

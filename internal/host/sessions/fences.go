@@ -7,6 +7,7 @@ import (
 
 	"github.com/deskfork/deskfork/internal/host/sessions/sandbox"
 	"github.com/deskfork/deskfork/internal/host/usage"
+	"github.com/deskfork/deskfork/internal/host/workspaces"
 	"github.com/deskfork/deskfork/pkg/billing"
 	"github.com/deskfork/deskfork/pkg/session"
 )
@@ -29,6 +30,7 @@ func (f *fences) Acquire(ctx context.Context, scope session.Scope, by session.Cl
 	c, err := f.Fences.Acquire(ctx, scope, by, ttl)
 	if err == nil {
 		f.r.claimed(c.Fence.Tenure)
+		f.mark(ctx, c.Last)
 		f.alive().Opened(f.r.id, billing.Owner{Project: f.r.project, Session: f.r.req.Workspace})
 	}
 	return c, err
@@ -53,12 +55,26 @@ func (f *fences) Publish(ctx context.Context, fence session.Fence, draft session
 		return p, err
 	}
 	f.r.published(p)
+	f.mark(ctx, &p)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followLimit)
 	defer cancel()
 	if err := f.d.cfg.Host.Workspaces.Follow(ctx, f.r.project, f.r.req.Workspace, p); err != nil {
 		f.d.cfg.Logger.Warn("published; the list of workspaces is behind until the next run", "workspace", f.r.req.Workspace, "err", err)
 	}
 	return p, nil
+}
+
+// mark notes in the store what was published besides the workspace. Where that fails
+// the next holder does it; until then the pointer keeps it.
+func (f *fences) mark(ctx context.Context, p *session.Publication) {
+	if p == nil || p.Output == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followLimit)
+	defer cancel()
+	if err := f.d.store.Mark(ctx, workspaces.Scope(f.r.project, f.r.req.Workspace, f.r.id), *p.Output); err != nil {
+		f.d.cfg.Logger.Warn("outputs not marked as published until the next run", "workspace", f.r.req.Workspace, "err", err)
+	}
 }
 
 // sweep removes runtime checkpoints that the pointer does not name.

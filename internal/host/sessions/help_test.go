@@ -28,18 +28,18 @@ type world struct {
 	said map[string]string // by run, the sign of its beginning
 	stop func()
 
-	change func(*sessions.Config)
+	change []func(*sessions.Config)
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, change ...func(*sessions.Config)) *world {
 	t.Helper()
-	w := &world{Fixture: hosttest.New(t), t: t, dir: t.TempDir(), said: map[string]string{}, change: func(*sessions.Config) {}}
+	w := &world{Fixture: hosttest.New(t), t: t, dir: t.TempDir(), said: map[string]string{}, change: change}
 	w.begin()
 	return w
 }
 
 // begin starts a desk on the present host.
-func (w *world) begin() { w.Desk, w.stop = w.Work(w.dir, w.change) }
+func (w *world) begin() { w.Desk, w.stop = w.Work(w.dir, w.change...) }
 
 // start begins a run of a line of shell. The line can wait for signs: wait NAME.
 func (w *world) start(line string, change ...func(*api.StartRun)) api.Run {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/deskfork/deskfork/internal/host/hosttest"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -35,7 +36,7 @@ func TestRunDeliversOutputs(t *testing.T) {
 	}
 	w.sign("more")
 	w.until("files are stored ahead", func() error {
-		stored, err := filepath.Glob(filepath.Join(w.Config.DataDir, "blobs", "outputs", "blobs", "*"))
+		stored, err := filepath.Glob(filepath.Join(w.Config.DataDir, "blobs", "outputs", "blobs", "*", "*"))
 		if err == nil && len(stored) < 2 {
 			err = errors.New("not yet")
 		}
@@ -83,7 +84,7 @@ func (w *world) output(r api.Run, path string) ([]byte, error) {
 // damageOutputs flips a byte of each blob.
 func (w *world) damageOutputs() {
 	w.t.Helper()
-	stored, err := filepath.Glob(filepath.Join(w.Config.DataDir, "blobs", "outputs", "blobs", "*"))
+	stored, err := filepath.Glob(filepath.Join(w.Config.DataDir, "blobs", "outputs", "blobs", "*", "*"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -133,5 +134,70 @@ func TestOutputsStayWithoutAny(t *testing.T) {
 	p, err := w.Sessions.Publications(t.Context())
 	if err != nil || len(p) != 1 || p[0].Output == nil || p[0].Output.ID != r.Outputs.ID {
 		t.Errorf("published: %+v, %v", p, err)
+	}
+}
+
+// TestPruneOfRuns: what later runs have replaced goes once it is old, is said to be
+// gone, and what counts stays; uploads that no run needs go with it.
+func TestPruneOfRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	out := filepath.Join(w.dir, "outputs")
+	var runs []api.Run
+	for _, text := range []string{"first", "second", "third"} {
+		runs = append(runs, w.run(api.RunCompleted, "printf "+text+" > "+out+"/x", withOutputs))
+	}
+	w.run(api.RunCompleted, "true") // leaves what is published
+	in := w.upload(hosttest.Project, "not used")
+	prune := func(req api.PruneOutputs) api.PrunedOutputs {
+		t.Helper()
+		p, err := w.Desk.Prune(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if p := prune(api.PruneOutputs{Last: 1}); p.Kept != 3 || len(p.Dropped)+p.Inputs != 0 {
+		t.Errorf("nothing is old: %+v", p)
+	}
+	w.ages(72 * time.Hour)
+	if got, err := w.output(runs[1], "x"); err != nil || string(got) != "second" { // being read
+		t.Errorf("%q, %v", got, err)
+	}
+	if p := prune(api.PruneOutputs{DryRun: true, Last: 1}); len(p.Dropped) != 1 || p.Inputs != 1 {
+		t.Errorf("only looked: %+v", p)
+	}
+	if p := prune(api.PruneOutputs{Last: 1}); p.Kept != 2 || len(p.Dropped) != 1 || p.Inputs != 1 || p.Objects != 5 || len(p.Missing) != 0 {
+		t.Errorf("pruned: %+v", p)
+	}
+	if got, err := w.output(runs[0], "x"); !errors.Is(err, &api.Error{Code: api.CodeNotFound}) || !strings.Contains(err.Error(), "removed") {
+		t.Errorf("the first: %q, %v", got, err)
+	}
+	for i, want := range map[int]string{1: "second", 2: "third"} {
+		if got, err := w.output(runs[i], "x"); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", want, got, err)
+		}
+	}
+	last := w.run(api.RunFailed, "true", with("x", in))
+	if last.Error.Code != api.CodeNotFound {
+		t.Errorf("a run with what was pruned: %v", last.Error)
+	}
+}
+
+// ages makes everything in the store so much older.
+func (w *world) ages(by time.Duration) {
+	w.t.Helper()
+	err := filepath.WalkDir(filepath.Join(w.Config.DataDir, "blobs"), func(p string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(p, time.Time{}, info.ModTime().Add(-by))
+	})
+	if err != nil {
+		w.t.Fatal(err)
 	}
 }

@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/fault"
 	"github.com/deskfork/deskfork/internal/host/sessions/harness"
-	"github.com/deskfork/deskfork/internal/host/sessions/output"
+	"github.com/deskfork/deskfork/internal/host/sessions/input"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/session"
 	"github.com/deskfork/deskfork/pkg/session/packages"
@@ -122,49 +121,14 @@ func (r *run) named(res session.Result, cause error) *api.Error {
 		e.Hint = "run it again: what others have published meanwhile is there"
 		return e
 	}
+	if e, ok := errors.AsType[*input.Error](cause); ok {
+		c := *fault.At(input.Stage, e.Err)
+		c.Detail = "input " + e.Name + ": " + c.Detail
+		return &c
+	}
 	c := *fault.From(cause)
 	return &c
 }
 
 // oneLine is the text of errors that were joined.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
-
-// Outputs lists the deliverables that a run has published.
-func (d *Desk) Outputs(ctx context.Context, project, id string) (api.OutputList, error) {
-	m, err := d.manifest(ctx, project, id)
-	list := api.OutputList{Files: make([]api.OutputFile, 0, len(m.Entries))}
-	for _, e := range m.Entries {
-		list.Files = append(list.Files, api.OutputFile{Path: e.LogicalPath, Hash: e.ContentHash, Size: e.Size, MediaType: e.MediaType})
-	}
-	return list, err
-}
-
-// Output opens one deliverable that a run has published. Its last Read fails when
-// it is damaged.
-func (d *Desk) Output(ctx context.Context, project, id, path string) (api.OutputFile, io.ReadCloser, error) {
-	m, err := d.manifest(ctx, project, id)
-	if err != nil {
-		return api.OutputFile{}, nil, err
-	}
-	for _, e := range m.Entries {
-		if e.LogicalPath == path {
-			r, err := d.store.Open(ctx, e.ContentHash)
-			return api.OutputFile{Path: e.LogicalPath, Hash: e.ContentHash, Size: e.Size, MediaType: e.MediaType}, r, err
-		}
-	}
-	return api.OutputFile{}, nil, api.Errorf(api.CodeNotFound, "run %s has no output %q", id, path)
-}
-
-func (d *Desk) manifest(ctx context.Context, project, id string) (output.Manifest, error) {
-	r, err := d.find(project, id)
-	if err != nil {
-		return output.Manifest{}, err
-	}
-	r.mu.Lock()
-	c := r.output
-	r.mu.Unlock()
-	if c == nil {
-		return output.Manifest{}, api.Errorf(api.CodePrecondition, "run %s has published no outputs", id)
-	}
-	return d.store.Manifest(ctx, *c)
-}

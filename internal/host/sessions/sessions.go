@@ -16,10 +16,13 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/host/sessions/claim"
+	"github.com/deskfork/deskfork/internal/host/sessions/input"
 	"github.com/deskfork/deskfork/internal/host/sessions/output"
 	"github.com/deskfork/deskfork/internal/host/sessions/provision"
 	"github.com/deskfork/deskfork/internal/host/sessions/sandbox"
 	"github.com/deskfork/deskfork/internal/host/sessions/vault"
+	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/session"
 	"github.com/deskfork/deskfork/pkg/session/packages"
@@ -58,8 +61,11 @@ type Config struct {
 	// Tidy is the pause between two looks for runtime checkpoints that dead hosts
 	// have left, or sessions that have gone elsewhere [1 h].
 	Tidy time.Duration
-	// Workspace and Outputs are where guests have them; empty: where they should.
-	Workspace, Outputs string
+	// Workspace, Inputs and Outputs are where guests have them; empty: where they
+	// should.
+	Workspace, Inputs, Outputs string
+	// Web fetches inputs that have a URL. Nil: from the public internet.
+	Web session.InputAccess
 	// System says how packages get into guests.
 	System provision.System
 	// Logger may be nil.
@@ -72,6 +78,8 @@ type Config struct {
 type Desk struct {
 	cfg     Config
 	store   output.Store
+	reader  *output.Reader
+	inputs  input.Store
 	machine *sandbox.Sandbox // to end machines with, of whatever session
 	vault   *vault.Vault     // nil: runtime checkpoints stay here
 	backlog *backlog
@@ -99,20 +107,25 @@ func New(c Config) (*Desk, error) {
 	}
 	dir := filepath.Join(c.DataDir, spoolDir)
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
-		return nil, fmt.Errorf("make directory of outputs: %w", err)
+		return nil, fmt.Errorf("make directory of files on their way: %w", err)
+	}
+	if c.Web == nil {
+		c.Web = input.NewWeb(input.WebConfig{})
 	}
 	blobs := c.Host.Workspaces.Blobs()
 	if c.Exports && len(blobs.Key) == 0 {
 		return nil, errors.New("configure sessions: runtime checkpoints hold memory, and the blob store does not encrypt: they have to stay on this host")
 	}
 	d := &Desk{
-		cfg: c, store: output.Store{Objects: blobs.Objects, Key: blobs.Key, Dir: dir},
+		cfg: c, inputs: input.Store{Space: claim.Space{Objects: blobs.Objects, Root: input.Root}, Dir: dir},
+		store:   output.Store{Space: claim.Space{Objects: blobs.Objects, Root: output.Root}, Key: blobs.Key, Dir: dir},
 		machine: sandbox.New(sandbox.Config{Host: c.Host, Node: c.Node, Suspends: c.Suspends}), backlog: &backlog{},
 		ready: make(chan struct{}), runs: map[string]*run{}, keys: map[string]string{},
 	}
 	if c.Exports {
 		d.vault = &vault.Vault{Objects: blobs.Objects, Key: blobs.Key, Now: c.Now}
 	}
+	d.reader = output.NewReader(d.store, "reader-"+token.NewID('d'))
 	return d, c.Host.Metrics().Register(d.backlog)
 }
 

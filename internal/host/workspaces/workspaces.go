@@ -20,6 +20,7 @@ import (
 	"github.com/deskfork/deskfork/internal/x/turns"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/blob/dir"
+	"github.com/deskfork/deskfork/pkg/session"
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/workspace"
 	"github.com/deskfork/deskfork/pkg/workspace/checkpoint"
@@ -289,6 +290,11 @@ func (r roots) Roots(ctx context.Context) (published, pinned map[workspace.Ref]b
 		pinned[ref], err = true, errors.Join(err, perr)
 	}
 	return published, pinned, err
+}
+
+// Publications lists what all sessions have published last.
+func (d *Desk) Publications(ctx context.Context) ([]session.Publication, error) {
+	return d.cfg.Fences.Publications(ctx)
 }
 
 // Blobs is where checkpoints lie, and what else belongs to sessions.

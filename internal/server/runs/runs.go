@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -32,6 +33,7 @@ type desk struct {
 func Register(t *route.Table, d *sessions.Desk, beat time.Duration) {
 	r := &desk{routes: t, desk: d, beat: beat}
 	r.registerRuns()
+	r.registerPrune()
 	r.registerStreams()
 	t.Schema(api.RunEvent{})
 }
@@ -89,8 +91,29 @@ func (d *desk) registerRuns() {
 	})
 }
 
+func (d *desk) registerPrune() {
+	route.Call(d.routes, huma.Operation{
+		OperationID: "prune-outputs", Method: http.MethodPost, Path: "/v1/prune-outputs", Tags: []string{"runs"},
+		Summary: "Remove outputs of runs that a policy does not keep, of all projects, and inputs that no run needs",
+		Description: "Nothing goes that the newest publication of a workspace names, or that a run, a publication or a download in progress needs; " +
+			"and nothing that is younger than a day.",
+	}, route.Admin.Long(), func(ctx context.Context, in *struct{ Body api.PruneOutputs }) (*route.Reply[api.PrunedOutputs], error) {
+		p, err := d.desk.Prune(ctx, in.Body)
+		return &route.Reply[api.PrunedOutputs]{Body: p}, err
+	})
+}
+
 func (d *desk) registerStreams() {
 	const one = "/v1/runs/{run}"
+	d.routes.Stream(huma.Operation{
+		OperationID: "upload-input", Method: http.MethodPost, Path: "/v1/inputs", Tags: []string{"runs"},
+		Summary: "Upload a file for runs",
+		Description: "Runs of the same project name it by its id. It stays for a day, and after that for the runs that have named it; " +
+			"then a prune removes it.",
+		Parameters:  []*huma.Param{spec.Query("hash", "string", "sha256:HEX; when what comes is not that, nothing is kept")},
+		RequestBody: &huma.RequestBody{Required: true, Content: spec.Binary("application/octet-stream")},
+		Responses:   d.routes.AnswersJSON(http.StatusCreated, api.Input{}),
+	}, route.Write.Long().Size(route.Unlimited), d.input)
 	d.routes.Stream(huma.Operation{
 		OperationID: "run-events", Method: http.MethodGet, Path: one + "/events", Tags: []string{"runs"},
 		Summary: "What happens in a run (server-sent events of RunEvent)",
@@ -106,6 +129,21 @@ func (d *desk) registerStreams() {
 		Parameters: append(spec.Path("run"), spec.Query("path", "string", "As it is listed")),
 		Responses:  spec.Answers(http.StatusOK, "Its bytes", "application/octet-stream"),
 	}, route.Read.Long(), d.output)
+}
+
+// hash is what one looks like.
+var hash = regexp.MustCompile(`^(sha256:[0-9a-f]{64})?$`)
+
+func (d *desk) input(w http.ResponseWriter, r *http.Request) error {
+	want := r.URL.Query().Get("hash")
+	if !hash.MatchString(want) {
+		return api.Errorf(api.CodeInvalid, "hash: want sha256: and 64 lower-case hex digits")
+	}
+	in, err := d.desk.Input(r.Context(), route.Project(r.Context()), want, r.Body)
+	if err != nil {
+		return err
+	}
+	return route.WriteJSON(w, http.StatusCreated, in)
 }
 
 func (d *desk) events(w http.ResponseWriter, r *http.Request) error {

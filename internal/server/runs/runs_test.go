@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/deskfork/deskfork/internal/host/hosttest"
@@ -16,6 +19,12 @@ import (
 
 // door is a client of a server over a host in memory that runs commands.
 func door(t *testing.T) (c *client.Client, dir string) {
+	t.Helper()
+	c, dir, _ = doorAndToken(t)
+	return c, dir
+}
+
+func doorAndToken(t *testing.T) (c *client.Client, dir, token string) {
 	t.Helper()
 	f := hosttest.New(t)
 	dir = t.TempDir()
@@ -35,7 +44,11 @@ func door(t *testing.T) (c *client.Client, dir string) {
 	if c, err = client.New(web.URL, client.WithTokenFile(path)); err != nil {
 		t.Fatal(err)
 	}
-	return c, dir
+	secret, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, dir, strings.TrimSpace(string(secret))
 }
 
 func request(line string) api.StartRun {
@@ -94,8 +107,60 @@ func TestRunRoutes(t *testing.T) {
 	if err := c.Runs().Output(t.Context(), r.ID, "a b", &got); err != nil || got.String() != "made\n" {
 		t.Errorf("output: %q, %v", got.String(), err)
 	}
+	if p, err := c.Runs().Prune(t.Context(), api.PruneOutputs{Last: 1, DryRun: true}); err != nil || p.Kept != 1 || p.Dropped == nil || len(p.Dropped) != 0 {
+		t.Errorf("prune: %+v, %v", p, err)
+	}
 	if now, err := c.Runs().Cancel(t.Context(), r.ID); err != nil || now.State != api.RunCompleted {
 		t.Errorf("cancel after the end: %+v, %v", now, err)
+	}
+}
+
+const hello = "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
+
+// TestInputRoute: what was uploaded is there for a run, and what is not what was said
+// is not kept.
+func TestInputRoute(t *testing.T) {
+	t.Parallel()
+	c, dir, token := doorAndToken(t)
+	in, err := c.Runs().Upload(t.Context(), strings.NewReader("hello"), 5)
+	if err != nil || in.Hash != hello || in.Size != 5 || in.ID == "" || in.Expires.IsZero() {
+		t.Fatalf("upload: %+v, %v", in, err)
+	}
+	if cut, err := c.Runs().Upload(t.Context(), strings.NewReader("hello"), 6); err == nil {
+		t.Errorf("one byte less than was said: %+v", cut)
+	}
+	for hash, want := range map[string]int{hello: http.StatusCreated, hello[:70] + "5": http.StatusUnprocessableEntity, "md5:1": http.StatusUnprocessableEntity} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.Address()+"/v1/inputs?hash="+hash, strings.NewReader("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil || resp.StatusCode != want {
+			t.Errorf("%s: %+v, %v", hash, resp, err)
+		}
+		if err == nil {
+			resp.Body.Close()
+		}
+	}
+	req := request("cat '" + filepath.Join(dir, "inputs", "d", "x") + "'")
+	req.Inputs = []api.RunInput{{Path: "d/x", ID: in.ID}}
+	r, err := c.Runs().Start(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out string
+	for e, err := range c.Runs().Events(t.Context(), r.ID) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out += string(e.Data)
+		if e.Type == api.RunEnd && e.Run.State != api.RunCompleted {
+			t.Errorf("%+v, %v", e.Run, e.Run.Error)
+		}
+	}
+	if out != "hello" {
+		t.Errorf("the command says %q", out)
 	}
 }
 
@@ -114,7 +179,21 @@ func TestRunIsRefused(t *testing.T) {
 		"bad keep":      {func(r *api.StartRun) { r.Keep = "all" }, api.CodeInvalid},
 		"relative dir":  {func(r *api.StartRun) { r.Dir = "x" }, api.CodeInvalid},
 		"bad env":       {func(r *api.StartRun) { r.Env = map[string]string{"1": ""} }, api.CodeInvalid},
-		"too much":      {func(r *api.StartRun) { r.Input = make([]byte, 8<<20) }, api.CodeTooLarge},
+		"two sources": {func(r *api.StartRun) {
+			r.Inputs = []api.RunInput{{Path: "x", ID: "i23456723456", URL: "https://h/x", Hash: hello}}
+		}, api.CodeInvalid},
+		"no source":     {func(r *api.StartRun) { r.Inputs = []api.RunInput{{Path: "x"}} }, api.CodeInvalid},
+		"no hash":       {func(r *api.StartRun) { r.Inputs = []api.RunInput{{Path: "x", URL: "https://h/x"}} }, api.CodeInvalid},
+		"bad hash":      {func(r *api.StartRun) { r.Inputs = []api.RunInput{{Path: "x", URL: "https://h/x", Hash: "sha256:1"}} }, api.CodeInvalid},
+		"a host's file": {func(r *api.StartRun) { r.Inputs = []api.RunInput{{Path: "x", URL: "file:///etc/passwd", Hash: hello}} }, api.CodeInvalid},
+		"bad id":        {func(r *api.StartRun) { r.Inputs = []api.RunInput{{Path: "x", ID: "../../../../x"}} }, api.CodeInvalid},
+		"up and away":   {func(r *api.StartRun) { r.Inputs = []api.RunInput{{Path: "../x", ID: "i23456723456"}} }, api.CodeInvalid},
+		"absolute":      {func(r *api.StartRun) { r.Inputs = []api.RunInput{{Path: "/etc/x", ID: "i23456723456"}} }, api.CodeInvalid},
+		"one name": {func(r *api.StartRun) {
+			r.Inputs = []api.RunInput{{Path: "x", ID: "i23456723456"}, {Path: "x/y", ID: "i23456723456"}}
+		}, api.CodeInvalid},
+		"too many inputs": {func(r *api.StartRun) { r.Inputs = make([]api.RunInput, 1001) }, api.CodeInvalid},
+		"too much":        {func(r *api.StartRun) { r.Input = make([]byte, 8<<20) }, api.CodeTooLarge},
 	} {
 		req := request("true")
 		tc.change(&req)

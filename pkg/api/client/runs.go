@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"iter"
@@ -17,6 +19,21 @@ type Runs struct{ c *Client }
 // Start begins a run and answers at once: Events tell the rest.
 func (r *Runs) Start(ctx context.Context, req api.StartRun) (api.Run, error) {
 	return fetch[api.Run](ctx, r.c, call{method: http.MethodPost, path: "/v1/runs", json: req, keyed: true})
+}
+
+// Upload uploads a file that runs of the token's project can have as an input. Size
+// is that of the content when it is known, else 0. What did not arrive as it was sent
+// is refused.
+func (r *Runs) Upload(ctx context.Context, content io.Reader, size int64) (api.Input, error) {
+	sum := sha256.New()
+	in, err := fetch[api.Input](ctx, r.c, call{
+		method: http.MethodPost, path: "/v1/inputs", header: http.Header{"Content-Type": {"application/octet-stream"}},
+		body: io.TeeReader(content, sum), size: size,
+	})
+	if sent := "sha256:" + hex.EncodeToString(sum.Sum(nil)); err == nil && in.Hash != sent {
+		return in, api.Errorf(api.CodeInternal, "input %s is %s, and %s was sent", in.ID, in.Hash, sent)
+	}
+	return in, err
 }
 
 // List lists the runs that are known, newest first.
@@ -70,6 +87,11 @@ func (r *Runs) Output(ctx context.Context, id, path string, w io.Writer) error {
 		return fmt.Errorf("write output %s: %w", path, err)
 	}
 	return nil
+}
+
+// Prune removes outputs of all projects, and inputs; it needs the scope admin.
+func (r *Runs) Prune(ctx context.Context, req api.PruneOutputs) (api.PrunedOutputs, error) {
+	return fetch[api.PrunedOutputs](ctx, r.c, call{method: http.MethodPost, path: "/v1/prune-outputs", json: req, same: true})
 }
 
 func runPath(id string) string { return "/v1/runs/" + seg(id) }

@@ -2,7 +2,7 @@
 // session.Outputs on guestd's files and the blob store.
 //
 // Every file is read and hashed twice: when it is collected, and when it is stored
-// under its hash. A manifest that names them is stored last, and means nothing until
+// under its hash in the set of its run, which a hold keeps from sweeps. A manifest that names them is stored last, and means nothing until
 // the session's fence publishes it. By watch_and_upload files are stored as soon as
 // they have not changed for a while, so that little is left for the end; what counts
 // is what is there then.
@@ -16,7 +16,9 @@ import (
 	"sync"
 
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/host/sessions/claim"
 	"github.com/deskfork/deskfork/internal/host/sessions/sandbox"
+	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/session"
 )
@@ -46,10 +48,23 @@ var _ session.Outputs = (*Outputs)(nil)
 type place struct {
 	strategy session.OutputStrategy
 	mount    string
-	files    live.Files      // nil before Attach
-	watch    *watch          // nil unless watched
-	stored   map[string]bool // guarded by Outputs.mu; hashes that are in the store
+	files    live.Files    // nil before Attach
+	watch    *watch        // nil unless watched
+	set      string        // guarded by Outputs.mu
+	held     bool          // guarded by Outputs.mu; the set is, since something of it was stored
+	stored   map[blob]bool // guarded by Outputs.mu; what is in the store
+	named    map[blob]bool // guarded by Outputs.mu; what manifests name
 }
+
+// blob is a file in the store.
+type blob struct{ set, hash string }
+
+func newPlace(strategy session.OutputStrategy, mount string) *place {
+	return &place{strategy: strategy, mount: mount, set: token.NewID('o'), stored: map[blob]bool{}, named: map[blob]bool{}}
+}
+
+// holder is who holds the set of a run: nobody else does that writes to it.
+const holder = "run"
 
 // New makes the port. It starts nothing.
 func New(c Config) *Outputs {
@@ -77,7 +92,7 @@ func (o *Outputs) Prepare(_ context.Context, p session.OutputPreparation) (sessi
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.places[p.Key] == nil {
-		o.places[p.Key] = &place{strategy: p.Strategy, mount: o.cfg.Mount, stored: map[string]bool{}}
+		o.places[p.Key] = newPlace(p.Strategy, o.cfg.Mount)
 	}
 	return session.Binding{ID: p.Key, MountPath: o.cfg.Mount}, nil
 }
@@ -181,18 +196,66 @@ func (o *Outputs) Finalize(ctx context.Context, s session.OutputSet) (session.Ca
 	if err != nil {
 		return session.Candidate{}, err
 	}
+	set, err := o.renew(ctx, p)
+	if err != nil {
+		return session.Candidate{}, err
+	}
 	for _, want := range s.Entries {
-		if err := o.take(ctx, p, want); err != nil {
+		if err := o.take(ctx, p, set, want); err != nil {
 			return session.Candidate{}, err
 		}
 	}
-	return o.cfg.Store.manifest(ctx, s.Tenure, s.Entries)
+	c, err := o.cfg.Store.manifest(ctx, set, s.Tenure, s.Entries)
+	if err != nil {
+		return session.Candidate{}, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range s.Entries {
+		p.named[blob{set, e.ContentHash}] = true
+	}
+	return c, nil
+}
+
+// renew holds the set anew, and gives it. A run may last longer than a hold: one that
+// a sweep has dropped meanwhile is left to it, and everything is stored again, which
+// is all still in the guest.
+func (o *Outputs) renew(ctx context.Context, p *place) (string, error) {
+	for {
+		o.mu.Lock()
+		set := p.set
+		o.mu.Unlock()
+		err := o.cfg.Store.Hold(ctx, set, holder)
+		if err == nil {
+			err = o.cfg.Store.Dropped(ctx, set)
+		}
+		o.mu.Lock()
+		p.held = err == nil
+		if errors.Is(err, claim.ErrDropped) && p.set == set {
+			p.set = token.NewID('o')
+		}
+		o.mu.Unlock()
+		if !errors.Is(err, claim.ErrDropped) {
+			return set, err
+		}
+	}
+}
+
+// current is the set, which is held.
+func (o *Outputs) current(ctx context.Context, p *place) (string, error) {
+	o.mu.Lock()
+	set, held := p.set, p.held
+	o.mu.Unlock()
+	if held {
+		return set, nil
+	}
+	return o.renew(ctx, p)
 }
 
 // take stores one file as it was collected.
-func (o *Outputs) take(ctx context.Context, p *place, want session.OutputEntry) error {
+func (o *Outputs) take(ctx context.Context, p *place, set string, want session.OutputEntry) error {
 	o.mu.Lock()
-	there := p.stored[want.ContentHash]
+	there := p.stored[blob{set, want.ContentHash}]
 	o.mu.Unlock()
 	var spool *spool
 	if !there {
@@ -212,25 +275,58 @@ func (o *Outputs) take(ctx context.Context, p *place, want session.OutputEntry) 
 	if there {
 		return nil
 	}
-	if err := o.cfg.Store.put(ctx, got.ContentHash, spool, got.Size); err != nil {
+	if err := o.cfg.Store.put(ctx, set, got.ContentHash, spool, got.Size); err != nil {
 		return fmt.Errorf("store output %s: %w", want.LogicalPath, err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p.stored[got.ContentHash] = true
+	p.stored[blob{set, got.ContentHash}] = true
 	return nil
 }
 
 // Release implements session.Outputs.
-func (o *Outputs) Release(_ context.Context, _ session.Tenure, b session.Binding) error {
+func (o *Outputs) Release(ctx context.Context, _ session.Tenure, b session.Binding) error {
 	o.mu.Lock()
 	p := o.places[b.ID]
 	delete(o.places, b.ID)
 	o.mu.Unlock()
-	if p != nil && p.watch != nil {
+	if p == nil {
+		return nil
+	}
+	if p.watch != nil {
 		p.watch.end()
 	}
-	return nil
+	return o.forsake(ctx, p)
+}
+
+// forsake removes what was stored and that no manifest names, as files are that have
+// changed since, and lets the set go. What is left of it is swept away.
+func (o *Outputs) forsake(ctx context.Context, p *place) error {
+	o.mu.Lock()
+	sets, waste := map[string]bool{p.set: p.held}, []blob{}
+	for b := range p.stored {
+		sets[b.set] = true
+		if !p.named[b] {
+			waste = append(waste, b)
+		}
+	}
+	o.mu.Unlock()
+	var faults error
+	for _, b := range waste {
+		key, err := o.cfg.Store.name(b.set, b.hash)
+		if err == nil {
+			err = o.cfg.Store.Objects.Delete(ctx, key)
+		}
+		if faults = errors.Join(faults, err); ctx.Err() != nil {
+			break
+		}
+	}
+	for set, held := range sets {
+		if held {
+			faults = errors.Join(faults, o.cfg.Store.Release(ctx, set, holder))
+		}
+	}
+	return faults
 }
 
 // Abort implements session.Outputs.

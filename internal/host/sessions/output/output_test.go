@@ -10,15 +10,20 @@ import (
 	"testing"
 
 	"github.com/deskfork/deskfork/internal/host/hosttest"
+	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/host/sessions/claim"
 	"github.com/deskfork/deskfork/internal/host/sessions/output"
 	"github.com/deskfork/deskfork/internal/host/sessions/sandbox"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/session"
 	"github.com/deskfork/deskfork/pkg/session/sessiontest"
+	"github.com/deskfork/deskfork/pkg/workspace"
 )
 
 // stand is the port with a place in a machine of a session.
 type stand struct {
+	guest  func(context.Context, string, string) (*live.Desktop, error)
+	mount  string
 	port   *output.Outputs
 	store  output.Store
 	place  session.Binding
@@ -26,11 +31,18 @@ type stand struct {
 	tenure session.Tenure
 }
 
-func newStand(t *testing.T, key []byte) *stand {
+func newStand(t *testing.T, key []byte, wrap ...func(workspace.Objects) workspace.Objects) *stand {
 	t.Helper()
 	f := hosttest.New(t)
-	s := &stand{tenure: sessiontest.Tenure(1), store: output.Store{Objects: f.Host.Workspaces.Blobs().Objects, Key: key, Dir: t.TempDir()}}
-	s.port = output.New(output.Config{Guest: f.Host.Guest, Store: s.store, Mount: filepath.Join(t.TempDir(), "outputs")})
+	objects := f.Host.Workspaces.Blobs().Objects
+	for _, fn := range wrap {
+		objects = fn(objects)
+	}
+	s := &stand{
+		guest: f.Host.Guest, mount: filepath.Join(t.TempDir(), "outputs"), tenure: sessiontest.Tenure(1),
+		store: output.Store{Space: claim.Space{Objects: objects, Root: output.Root}, Key: key, Dir: t.TempDir()},
+	}
+	s.port = output.New(output.Config{Guest: s.guest, Store: s.store, Mount: s.mount})
 	var err error
 	s.lease, err = sandbox.New(sandbox.Config{Host: f.Host, Project: hosttest.Project, Machine: api.CreateDesktop{Image: "test", WorkspaceMiB: 64}}).
 		Acquire(t.Context(), session.Allocation{Tenure: s.tenure, Name: session.NewIntent(s.tenure).ID})
@@ -97,7 +109,11 @@ func TestOutputsThatChange(t *testing.T) {
 	if err != nil || len(m.Entries) != 2 || m.Session != s.tenure.Scope.Session || m.Generation != 1 {
 		t.Fatalf("manifest %+v, %v", m, err)
 	}
-	r, err := s.store.Open(t.Context(), m.Entries[0].ContentHash)
+	set, err := output.NewReader(s.store, "r").Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := set.File(t.Context(), m.Entries[0].ContentHash)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +123,10 @@ func TestOutputsThatChange(t *testing.T) {
 	}
 	plain := s.store
 	plain.Key = nil
-	if _, err := plain.Open(t.Context(), m.Entries[0].ContentHash); err == nil {
+	if set, err = output.NewReader(plain, "p").Open(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := set.File(t.Context(), m.Entries[0].ContentHash); err == nil {
 		t.Error("the name of a blob follows from its content alone")
 	}
 	forged := c

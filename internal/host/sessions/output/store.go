@@ -15,15 +15,24 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/deskfork/deskfork/internal/host/sessions/claim"
 	"github.com/deskfork/deskfork/pkg/session"
 	"github.com/deskfork/deskfork/pkg/workspace"
 )
 
-// Where things lie in the store.
+// Root is where outputs lie in the store.
+const Root = "outputs/"
+
+// What is below Root. All of one tenure is one set, whose name is not used again, and
+// shares nothing with others.
 const (
-	blobs     = "outputs/blobs/"     // + hash, keyed where the store is encrypted
-	manifests = "outputs/manifests/" // + hash of the manifest
+	blobs     = "blobs/"     // + set/hash, keyed where the store is encrypted
+	manifests = "manifests/" // + set/hash of the manifest
+	marks     = "published/" // + set/hash of the manifest
 )
+
+// metaSet is the member of a candidate's metadata that names its set.
+const metaSet = "set"
 
 const (
 	prefix      = "sha256:"
@@ -32,7 +41,8 @@ const (
 
 // Store is where outputs lie.
 type Store struct {
-	Objects workspace.Objects
+	claim.Space
+
 	// Key keys the names of blobs, so that they tell nothing of their content.
 	Key []byte
 	// Dir takes files on their way; it exists.
@@ -42,6 +52,7 @@ type Store struct {
 // Manifest is a set of outputs.
 type Manifest struct {
 	Version    int                   `json:"version"`
+	Set        string                `json:"set"`
 	Session    string                `json:"sessionId"`
 	Work       string                `json:"workId"`
 	Generation int64                 `json:"generation"`
@@ -49,7 +60,7 @@ type Manifest struct {
 }
 
 // name is where a blob lies.
-func (s Store) name(hash string) (string, error) {
+func (s Store) name(set, hash string) (string, error) {
 	sum, err := hex.DecodeString(strings.TrimPrefix(hash, prefix))
 	if err != nil || len(sum) != sha256.Size || !strings.HasPrefix(hash, prefix) {
 		return "", fmt.Errorf("hash %.80q is not %s and 64 hex digits", hash, prefix)
@@ -60,7 +71,7 @@ func (s Store) name(hash string) (string, error) {
 		m.Write(sum)
 		sum = m.Sum(nil)
 	}
-	return blobs + hex.EncodeToString(sum), nil
+	return s.Root + blobs + set + "/" + hex.EncodeToString(sum), nil
 }
 
 // spool is a file on its way to the store.
@@ -79,8 +90,8 @@ func (s *spool) close() {
 }
 
 // put stores a blob. One that is there already is read, not trusted.
-func (s Store) put(ctx context.Context, hash string, from *spool, size int64) error {
-	key, err := s.name(hash)
+func (s Store) put(ctx context.Context, set, hash string, from *spool, size int64) error {
+	key, err := s.name(set, hash)
 	if err != nil {
 		return err
 	}
@@ -88,7 +99,7 @@ func (s Store) put(ctx context.Context, hash string, from *spool, size int64) er
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	there, err := s.Open(ctx, hash)
+	there, err := s.open(ctx, set, hash)
 	if err != nil {
 		return err
 	}
@@ -98,8 +109,8 @@ func (s Store) put(ctx context.Context, hash string, from *spool, size int64) er
 }
 
 // manifest stores what a candidate names.
-func (s Store) manifest(ctx context.Context, t session.Tenure, entries []session.OutputEntry) (session.Candidate, error) {
-	m := Manifest{Version: 1, Session: t.Scope.Session, Work: t.Scope.Work, Generation: t.Generation, Entries: slices.Clone(entries)}
+func (s Store) manifest(ctx context.Context, set string, t session.Tenure, entries []session.OutputEntry) (session.Candidate, error) {
+	m := Manifest{Version: 1, Set: set, Session: t.Scope.Session, Work: t.Scope.Work, Generation: t.Generation, Entries: slices.Clone(entries)}
 	slices.SortFunc(m.Entries, func(a, b session.OutputEntry) int { return strings.Compare(a.LogicalPath, b.LogicalPath) })
 	if m.Entries == nil {
 		m.Entries = []session.OutputEntry{}
@@ -115,8 +126,8 @@ func (s Store) manifest(ctx context.Context, t session.Tenure, entries []session
 	for _, e := range entries {
 		total += e.Size
 	}
-	c := session.Candidate{ID: "out_" + id, ContentHash: prefix + id, Metadata: session.Metadata{"files": len(entries), "bytes": total}}
-	err = s.Objects.Put(ctx, manifests+id, bytes.NewReader(text), int64(len(text)))
+	c := session.Candidate{ID: "out_" + id, ContentHash: prefix + id, Metadata: session.Metadata{metaSet: set, "files": len(entries), "bytes": total}}
+	err = s.Objects.Put(ctx, s.Root+manifests+set+"/"+id, bytes.NewReader(text), int64(len(text)))
 	if errors.Is(err, fs.ErrExist) {
 		_, err = s.Manifest(ctx, c)
 	}
@@ -128,9 +139,9 @@ func (s Store) manifest(ctx context.Context, t session.Tenure, entries []session
 
 // Manifest reads what a candidate names, and nothing else.
 func (s Store) Manifest(ctx context.Context, c session.Candidate) (Manifest, error) {
-	id := strings.TrimPrefix(c.ContentHash, prefix)
-	key := manifests + id
-	if c.ID != "out_"+id {
+	set, id, ok := parts(c)
+	key := s.Root + manifests + set + "/" + id
+	if !ok {
 		return Manifest{}, fmt.Errorf("outputs %q are not of this provider: %w", c.ID, session.ErrForeign)
 	}
 	r, err := s.Objects.Get(ctx, key, 0, -1)
@@ -144,10 +155,18 @@ func (s Store) Manifest(ctx context.Context, c session.Candidate) (Manifest, err
 	}
 	var m Manifest
 	sum := sha256.Sum256(text)
-	if hex.EncodeToString(sum[:]) != id || json.Unmarshal(text, &m) != nil || m.Version != 1 {
+	if hex.EncodeToString(sum[:]) != id || json.Unmarshal(text, &m) != nil || m.Version != 1 || m.Set != set {
 		return Manifest{}, &workspace.DamageError{Key: key, What: "it is not what was written", Err: workspace.ErrCorrupt}
 	}
 	return m, nil
+}
+
+// parts are the set and the manifest that a candidate names; ok is false when it is
+// not of this provider.
+func parts(c session.Candidate) (set, id string, ok bool) {
+	set, _ = c.Metadata[metaSet].(string)
+	id = strings.TrimPrefix(c.ContentHash, prefix)
+	return set, id, c.ID == "out_"+id && set != "" && !strings.Contains(set, "/")
 }
 
 func missing(key string, err error) error {
@@ -157,9 +176,9 @@ func missing(key string, err error) error {
 	return err
 }
 
-// Open reads a blob. Its last Read fails when it is not what its hash says.
-func (s Store) Open(ctx context.Context, hash string) (io.ReadCloser, error) {
-	key, err := s.name(hash)
+// open reads a blob. Its last Read fails when it is not what its hash says.
+func (s Store) open(ctx context.Context, set, hash string) (io.ReadCloser, error) {
+	key, err := s.name(set, hash)
 	if err != nil {
 		return nil, err
 	}

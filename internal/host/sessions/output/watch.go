@@ -145,5 +145,9 @@ func (w *watch) one(ctx context.Context, logical string) error {
 	if err != nil {
 		return err
 	}
-	return w.o.take(ctx, w.p, e)
+	set, err := w.o.current(ctx, w.p)
+	if err != nil {
+		return err
+	}
+	return w.o.take(ctx, w.p, set, e)
 }
