@@ -41,6 +41,7 @@ type Session struct {
 	screen  *screen.Screen
 	input   *input.Player
 	clip    *clipboard.Clipboard
+	primary *clipboard.Clipboard
 	windows *window.Windows
 	layout  *xkb.Layout
 	launch  *launch.Launcher
@@ -66,8 +67,11 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	if !s.screen.CanResize() {
 		s.missing = append(s.missing, guest.OpSetScreen+": the X server lacks RandR 1.3")
 	}
-	if s.clip, err = clipboard.New(d, cfg.Logger); err == nil {
-		s.input, err = input.New(input.Config{Display: d, Clipboard: s.clip, Logger: cfg.Logger})
+	if s.clip, err = clipboard.New(d, clipboard.Main, cfg.Logger); err == nil {
+		s.primary, err = clipboard.New(d, clipboard.Primary, cfg.Logger)
+	}
+	if err == nil {
+		s.input, err = input.New(input.Config{Display: d, Clipboard: s.clip, Primary: s.primary, Logger: cfg.Logger})
 	}
 	if errors.Is(err, &guest.Error{Code: guest.CodeUnsupported}) {
 		s.missing = append(s.missing, guest.OpInput+": "+err.Error())
@@ -108,6 +112,7 @@ func (s *Session) Run(ctx context.Context) error {
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.clip.Run(gctx) })
+	g.Go(func() error { return s.primary.Run(gctx) })
 	g.Go(func() error { return s.browser.Run(gctx) })
 	if s.input != nil {
 		g.Go(func() error { return s.input.Run(gctx) })

@@ -106,6 +106,21 @@ func TestTextIntoXterm(t *testing.T) {
 			}
 		})
 	}
+	// Its own selection is lent to it, and comes back.
+	x.run(t, "sh", "-c", "printf marked | xclip -quiet -i -selection primary")
+	primary := func() string {
+		return string(x.output(t, nil, "sh", "-c", "xclip -o -selection primary; true"))
+	}
+	eventually(t, "something is marked", func() bool { return primary() == "marked" })
+	long := strings.Repeat("eine lange Zeile, длинная строка 漢字 😀\n", 40)
+	eff := p.text(long)
+	expectFile(t, file, sofar+strings.ReplaceAll(long, "\n", "\r"))
+	if eff.How != guest.TextByPaste {
+		t.Errorf("long text: %+v", eff)
+	}
+	if got := primary(); got != "marked" {
+		t.Errorf("marked is %q", got)
+	}
 }
 
 func TestTextIntoMousepad(t *testing.T) {

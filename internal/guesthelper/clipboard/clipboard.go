@@ -21,13 +21,13 @@ const answerLimit = 5 * time.Second
 
 var errNoAnswer error = &guest.Error{Code: guest.CodeDeadline, Message: "read clipboard: its owner does not answer"}
 
-// Clipboard is the CLIPBOARD selection. Safe for concurrent use; Run must be
+// Clipboard is a selection, CLIPBOARD in the first place. Safe for concurrent use; Run must be
 // running.
 type Clipboard struct {
 	d   *display.Display
 	log *slog.Logger
 	win xproto.Window // asks and owns
-	sel xproto.Atom   // CLIPBOARD
+	sel xproto.Atom
 
 	events  chan numbered
 	arrived atomic.Uint64 // events so far
@@ -77,12 +77,19 @@ type outcome struct {
 	done   bool   // the requestor has all of a text; else it just asked
 }
 
-// New makes the window that owns and asks. A nil logger logs nothing.
-func New(d *display.Display, log *slog.Logger) (*Clipboard, error) {
+// Selections.
+const (
+	Main    = "CLIPBOARD" // what Ctrl+C fills
+	Primary = "PRIMARY"   // what is marked with the mouse; old terminals paste it
+)
+
+// New makes the window that owns a selection and asks for it. A nil logger logs
+// nothing.
+func New(d *display.Display, selection string, log *slog.Logger) (*Clipboard, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	sel, err := d.Atom("CLIPBOARD")
+	sel, err := d.Atom(selection)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 // Package clipboard reads and owns the CLIPBOARD selection of the desktop
 // session as an X client of its own (ICCCM 2.0, sections 2 and 2.7), contents
-// of any size included. It never touches PRIMARY.
+// of any size included.
 package clipboard
 
 import (

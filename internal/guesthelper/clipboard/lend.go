@@ -25,26 +25,30 @@ type Borrower struct {
 	// more than once at all: Chromium shows a page what is to be pasted, and then
 	// fetches it anew.
 	Fetches int
+	// Prompt says that it has inserted a text once it has fetched it.
+	Prompt bool
 }
 
-// Lend owns the clipboard with text, calls settle and paste, waits until the borrower
-// has fetched the text, and puts the former contents back, whatever happens.
+// Lend owns the clipboard with one text after the other, calls settle once and paste
+// with the index of each, waits until the borrower has fetched that, and puts the
+// former contents back at the end, whatever happens.
 // Requests of others (clipboard managers) do not count, nor do those that came
 // before settle returned: programs look at whatever is new in the clipboard, so
 // settle waits until client has read of that. It is called again before the former
-// contents come back. fetched is false when client did not fetch it in time.
+// contents come back. fetched is how many of the texts the client has fetched: it
+// ends with the first that was not fetched in time.
 //
 // Who put the contents back between two fetches of one paste would have those
 // pasted.
-func (c *Clipboard) Lend(ctx context.Context, text string, to Borrower, settle, paste func() error) (fetched bool, err error) {
+func (c *Clipboard) Lend(ctx context.Context, texts []string, to Borrower, settle func() error, paste func(i int) error) (fetched int, err error) {
 	done, err := c.turn(ctx)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	defer done()
 	former, err := c.save(ctx)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	asked := make(chan outcome, 256)
 	c.observe(func(o outcome) {
@@ -56,8 +60,8 @@ func (c *Clipboard) Lend(ctx context.Context, text string, to Borrower, settle, 
 		}
 	})
 	defer c.observe(nil)
-	if err := c.insist(ctx, textContents([]byte(text))); err != nil {
-		return false, err
+	if err := c.insist(ctx, textContents([]byte(texts[0]))); err != nil {
+		return 0, err
 	}
 	defer func() {
 		// The former contents come back even when the request was given up.
@@ -68,17 +72,43 @@ func (c *Clipboard) Lend(ctx context.Context, text string, to Borrower, settle, 
 		}
 	}()
 	if err := settle(); err != nil {
-		return false, err
+		return 0, err
 	}
-	before := c.arrived.Load()
-	if err := paste(); err != nil {
-		return false, err
-	}
-	fetched, err = c.fetchedBy(ctx, asked, before, to.Fetches)
-	if err != nil || !fetched {
+	fetched, err = c.inTurn(ctx, texts, to, asked, paste)
+	if err != nil || fetched < len(texts) {
 		return fetched, err
 	}
-	return true, settle()
+	return fetched, settle()
+}
+
+// inTurn has texts pasted and fetched; the first is owned already.
+func (c *Clipboard) inTurn(ctx context.Context, texts []string, to Borrower, asked <-chan outcome, paste func(i int) error) (int, error) {
+	for i, text := range texts {
+		if i > 0 && !c.swap(textContents([]byte(text))) {
+			return i, nil // somebody has copied meanwhile
+		}
+		before := c.arrived.Load()
+		if err := paste(i); err != nil {
+			return i, err
+		}
+		ok, err := c.fetchedBy(ctx, asked, before, to.Fetches, !to.Prompt || i == len(texts)-1)
+		if err != nil || !ok {
+			return i, err
+		}
+	}
+	return len(texts), nil
+}
+
+// swap replaces what is owned, and says whether it was still owned. Nobody is told of
+// a new owner: who pastes asks anew.
+func (c *Clipboard) swap(cs contents) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.owned == nil {
+		return false
+	}
+	c.owned = cs
+	return true
 }
 
 func (c *Clipboard) observe(f func(outcome)) {
@@ -88,9 +118,9 @@ func (c *Clipboard) observe(f func(outcome)) {
 }
 
 // fetchedBy waits for a whole text to be fetched by a request after the one
-// numbered before, and then for quiet. One that was slow to ask, on a busy host, is
-// slow to ask again.
-func (c *Clipboard) fetchedBy(ctx context.Context, asked <-chan outcome, before uint64, times int) (bool, error) {
+// numbered before, and then, if told so, for quiet. One that was slow to ask, on a
+// busy host, is slow to ask again.
+func (c *Clipboard) fetchedBy(ctx context.Context, asked <-chan outcome, before uint64, times int, rest bool) (bool, error) {
 	got, began := 0, time.Now()
 	t := time.NewTimer(fetchLimit)
 	defer t.Stop()
@@ -99,6 +129,9 @@ func (c *Clipboard) fetchedBy(ctx context.Context, asked <-chan outcome, before 
 		case o := <-asked:
 			if o.done && o.asked > before {
 				got++
+			}
+			if got > 0 && !rest {
+				return true, nil
 			}
 			least := quiet
 			if got < times {

@@ -27,10 +27,11 @@ import (
 
 // clipboard lends its place to a text that is pasted.
 type clipboard interface {
-	// Lend owns the clipboard with text, calls settle and paste, waits until the
-	// borrower has fetched the text, as often as it does, calls settle again and
-	// puts the former contents back. It says whether the text was fetched.
-	Lend(ctx context.Context, text string, to clipboards.Borrower, settle, paste func() error) (fetched bool, err error)
+	// Lend owns the clipboard with one text after the other, calls settle and then
+	// paste for each, waits until the borrower has fetched that, as often as it does,
+	// calls settle again and puts the former contents back. It says how many of the
+	// texts were fetched.
+	Lend(ctx context.Context, texts []string, to clipboards.Borrower, settle func() error, paste func(i int) error) (fetched int, err error)
 }
 
 // Player plays events, one batch at a time. Safe for concurrent use.
@@ -39,6 +40,7 @@ type Player struct {
 	kb      *xkb.Keyboard
 	pointer pointer
 	clip    clipboard
+	primary clipboard // what old terminals paste
 	log     *slog.Logger
 
 	turn  chan struct{} // holds one token: whoever has it plays
@@ -54,6 +56,7 @@ type Player struct {
 type Config struct {
 	Display   *display.Display
 	Clipboard clipboard    // nil: nothing is pasted
+	Primary   clipboard    // nil: nothing is pasted into old terminals
 	Logger    *slog.Logger // nil: nothing is logged
 }
 
@@ -74,7 +77,7 @@ func New(cfg Config) (*Player, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	p := &Player{
-		d: cfg.Display, kb: kb, pointer: newPointer(cfg.Display), clip: cfg.Clipboard, log: cfg.Logger,
+		d: cfg.Display, kb: kb, pointer: newPointer(cfg.Display), clip: cfg.Clipboard, primary: cfg.Primary, log: cfg.Logger,
 		turn: make(chan struct{}, 1), typed: make(chan struct{}, 1),
 		held: map[keymap.Keysym]heldKey{}, buttons: map[int]bool{},
 	}

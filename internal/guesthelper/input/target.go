@@ -25,7 +25,7 @@ const (
 	editor   kind = iota // Ctrl+V; what we know nothing about counts as one
 	browser              // Ctrl+V; drops keys of characters beyond U+FFFF
 	terminal             // Ctrl+Shift+V, one line at a time
-	oldTerm              // pastes only PRIMARY, which is not ours: typed into
+	oldTerm              // pastes PRIMARY by Shift+Insert, one line at a time
 )
 
 // fetches is how often a program of the kind fetches a text that it is to paste:

@@ -45,7 +45,15 @@ func (p *Player) text(ctx context.Context, ev guest.InputEvent) (guest.InputEffe
 
 // canPaste says whether the target takes the clipboard's text by a shortcut.
 func (p *Player) canPaste(t target) bool {
-	return p.clip != nil && t.top != 0 && t.kind != oldTerm
+	return p.lender(t) != nil && t.top != 0
+}
+
+// lender is the selection that the target pastes.
+func (p *Player) lender(t target) clipboard {
+	if t.kind == oldTerm {
+		return p.primary
+	}
+	return p.clip
 }
 
 // typeOr types runes; what no key and no spare key can do is pasted.
@@ -77,7 +85,7 @@ func (p *Player) typeOrPasteAll(ctx context.Context, t target, runes []rune, rat
 	for unicode.IsControl(runes[n-1]) { // one that is no control does not fit
 		n--
 	}
-	eff, err := p.pasteOnce(ctx, t, string(runes[:n]))
+	eff, err := p.pasteInto(ctx, t, runes[:n])
 	if err != nil || n == len(runes) {
 		return eff, err
 	}
