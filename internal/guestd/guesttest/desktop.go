@@ -13,6 +13,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/deskfork/deskfork/internal/guestd/display"
 	"github.com/deskfork/deskfork/pkg/guest"
@@ -29,6 +30,7 @@ type Desktop struct {
 	clips    map[string][]byte
 	windows  []guest.Window
 	events   []guest.InputEvent
+	patience time.Duration
 	launched []guest.Launch
 	parked   []guest.Park
 	page     bool              // a browser has one open
@@ -54,6 +56,13 @@ func (d *Desktop) Fill(c color.RGBA) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fill = c
+}
+
+// Patience is how long the last text that was typed might take.
+func (d *Desktop) Patience() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.patience
 }
 
 // Events returns the input that was played so far.
@@ -285,6 +294,9 @@ func (d *Desktop) input(m guest.HelperMessage) (any, []byte, error) {
 	res := guest.InputResult{Done: len(b.Events)}
 	for _, ev := range b.Events {
 		d.events = append(d.events, ev)
+		if ev.Kind == "text" {
+			d.patience = m.Timeout
+		}
 		res.Effects = append(res.Effects, guest.InputEffect{Effect: guest.EffectConfirmed})
 		if ev.Kind == "move" {
 			d.pointer = guest.Point{X: ev.X, Y: ev.Y}

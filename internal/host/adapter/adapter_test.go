@@ -182,6 +182,29 @@ func TestRealParts(t *testing.T) {
 	}
 }
 
+// TestLongTextHasTime: a slow program takes a long text for longer than guests give
+// what states no limit.
+func TestLongTextHasTime(t *testing.T) {
+	s := newStack(t)
+	ctx := t.Context()
+	s.paint(color.White)
+	if _, err := s.host.Wait(ctx, "p", "one", api.StageDrawn); err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.host.Control(ctx, "p", "one", host.Holder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := api.Action{Kind: "text", Text: strings.Repeat("line\n", 2000)}
+	reply, err := l.Input.Do(ctx, api.InputBatch{Actions: []api.Action{long}})
+	if err != nil || reply.Error != nil {
+		t.Fatal(err, reply.Error)
+	}
+	if got := s.guest.Desktop.Patience(); got < 5*time.Minute {
+		t.Errorf("10,000 characters have %s", got)
+	}
+}
+
 func TestInput(t *testing.T) {
 	s := newStack(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

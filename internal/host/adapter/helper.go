@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"image"
 	"math/bits"
+	"time"
+	"unicode/utf8"
 
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/desktop/inject"
@@ -45,8 +47,17 @@ func (h helper) Pointer(ctx context.Context) (image.Point, error) {
 	return image.Pt(p.X, p.Y), displayError(err)
 }
 
+// A guest ends what has no deadline after a minute: long texts need more where
+// programs are slow, and nobody who waits is forgotten.
+const (
+	textLimit = time.Minute
+	charLimit = 50 * time.Millisecond
+)
+
 // Text implements inject.Helper.
 func (h helper) Text(ctx context.Context, text string, rate int) (inject.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, textLimit+time.Duration(utf8.RuneCountInString(text))*charLimit)
+	defer cancel()
 	res, err := h.d.Input(ctx, []guest.InputEvent{{Kind: "text", Text: text, PerSecond: rate}})
 	if err != nil {
 		return inject.Result{}, displayError(err)
