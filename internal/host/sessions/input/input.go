@@ -163,8 +163,8 @@ func (i *Inputs) files(in session.InputContext) ([]file, error) {
 // Scripts of what is done beside the files. All work for a user who is not root, too,
 // where that is whose the directory is.
 const (
-	prepare = `set -e; umask 022; rm -rf -- "$1"; mkdir -p -- "${1%/*}"; mkdir -m 700 -- "$1"`
-	remove  = `set -e; if test -d "$1" && test ! -L "$1"; then chmod -R u+w -- "$1"; fi; rm -rf -- "$1"`
+	prepare = `set -e; umask 022; rm -rf -- "$1"; mkdir -p -- "${1%/*}"; mkdir -m 700 -- "$1"; cd -- "$1"; shift; test $# = 0 || mkdir -p -- "$@"`
+	remove  = `set -e; if test -d "$1" && test ! -L "$1"; then chmod -R u+w -- "$1"; fi; rm -rf -- "$1" || rm -rf -- "$1"`
 	reveal  = `set -e; if test -d "$2" && test ! -L "$2"; then chmod -R u+w -- "$2"; fi; rm -rf -- "$2"; find "$1" -type d -exec chmod 555 {} +; mv -T -- "$1" "$2"`
 )
 
@@ -178,7 +178,15 @@ type putting struct {
 }
 
 func (p *putting) all(ctx context.Context, files []file) error {
-	if err := p.shell(ctx, prepare, p.stage); err != nil {
+	// Writing a file makes no directories: one that was given up may end in the guest
+	// when what there was is removed already.
+	prepared := []string{p.stage}
+	for _, f := range files {
+		if dir := path.Dir(f.name); dir != "." {
+			prepared = append(prepared, dir)
+		}
+	}
+	if err := p.shell(ctx, prepare, prepared...); err != nil {
 		return fmt.Errorf("make the directory of inputs: %w", err)
 	}
 	for _, f := range files {
@@ -200,7 +208,7 @@ func (p *putting) one(ctx context.Context, f file) (err error) {
 	defer func() { err = errors.Join(err, from.Close()) }()
 	v := newVerified(from, f.Resource, p.left)
 	info, err := p.parts.Files.Write(ctx, guest.WriteParams{
-		PathParams: guest.PathParams{Path: path.Join(p.stage, f.name), User: p.cfg.User}, Mode: 0o444, Exclusive: true, MakeParents: true,
+		PathParams: guest.PathParams{Path: path.Join(p.stage, f.name), User: p.cfg.User}, Mode: 0o444, Exclusive: true,
 	}, v)
 	switch {
 	case v.fault != nil:
