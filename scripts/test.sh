@@ -53,7 +53,7 @@ host() {
 	# -p: most packages with real programs wait for them.
 	# First the one that waits most. -vet: it is done.
 	export GORACE=atexit_sleep_ms=50
-	local test=(go test -race -tags integration,robotgo -vet=off -timeout 20m)
+	local test=(go test -race -tags integration,robotgo -vet=off -timeout 20m -skip 'ADesktop$')
 	"${test[@]}" -p 3 ./pkg/vm/qemu ./cmd/... ./internal/... ./pkg/... ./test/arch ./test/harness 2>&1 | tee "$logs/host" ||
 		again "$logs/host" "${test[@]}" || status=$?
 	slowest "$logs/host" '^ok[[:space:]]+.*[0-9.]+s$' 8

@@ -32,7 +32,7 @@ func desktopEnv(t *testing.T) (*env, vm.Spec) {
 	t.Helper()
 	root := os.Getenv("DESKFORK_E2E_DATA")
 	if root == "" {
-		t.Skip("DESKFORK_E2E_DATA names no data directory with an image")
+		t.Fatal("DESKFORK_E2E_DATA names no data directory with an image (leave these tests out by -skip 'ADesktop$')")
 	}
 	manifests, err := filepath.Glob(filepath.Join(root, "images", "*", "manifest.json"))
 	if err != nil || len(manifests) == 0 {

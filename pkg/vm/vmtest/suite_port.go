@@ -14,7 +14,7 @@ func porter(t *testing.T, p vm.Provider) vm.Porter {
 	t.Helper()
 	e, ok := p.(vm.Porter)
 	if !ok {
-		t.Skip("the provider does not export snapshots")
+		t.Fatal("the provider does not export snapshots")
 	}
 	return e
 }

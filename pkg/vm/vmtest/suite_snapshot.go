@@ -10,7 +10,7 @@ import (
 	"github.com/deskfork/deskfork/pkg/vm"
 )
 
-// snapshotCases are for providers that can seal and clone; others skip them.
+// snapshotCases are of sealing, cloning and what goes with it.
 func snapshotCases() map[string]func(*testing.T, Harness) {
 	return map[string]func(*testing.T, Harness){
 		"seal and clone many":   sealAndCloneMany,
@@ -35,7 +35,7 @@ func snapshotter(t *testing.T, p vm.Provider) vm.Snapshotter {
 	t.Helper()
 	s, ok := p.(vm.Snapshotter)
 	if !ok {
-		t.Skip("the provider does not seal machines")
+		t.Fatal("the provider does not seal machines")
 	}
 	return s
 }
@@ -75,7 +75,7 @@ func clone1(t *testing.T, s vm.Snapshotter, h Harness, id vm.SnapshotID, n int) 
 			t.Errorf("Destroy of clone %d in clean-up: %v", n, err)
 		}
 	})
-	sound(t, h, m)
+	sound(t, m)
 	if got := m.Info().Snapshot; got != id {
 		t.Errorf("clone %d says that it comes from %q, want %q", n, got, id)
 	}
@@ -83,15 +83,13 @@ func clone1(t *testing.T, s vm.Snapshotter, h Harness, id vm.SnapshotID, n int) 
 }
 
 // sound checks that a machine runs and answers.
-func sound(t *testing.T, h Harness, m vm.Machine) {
+func sound(t *testing.T, m vm.Machine) {
 	t.Helper()
 	if i := m.Info(); i.State != vm.StateRunning {
 		t.Errorf("machine %s is %s", i.Incarnation, i.State)
 	}
 	display(t, m)
-	if !h.NoGuest {
-		guestEchoes(t, m)
-	}
+	guestEchoes(t, m)
 }
 
 func listed(t *testing.T, s vm.Snapshotter) []vm.SnapshotID {
@@ -114,11 +112,11 @@ func sealAndCloneMany(t *testing.T, h Harness) {
 	s := snapshotter(t, p)
 	m := make1(t, p, h, 1)
 	got := seal(t, s, m, "s1", false)
-	sound(t, h, m)
+	sound(t, m)
 	if _, err := s.Snapshot(t.Context(), m, vm.SnapshotSpec{ID: "s1"}); !errors.Is(err, vm.ErrExists) {
 		t.Errorf("a second snapshot of one id: %v, want ErrExists", err)
 	}
-	sound(t, h, m)
+	sound(t, m)
 	for n := 2; n <= 4; n++ {
 		c := clone1(t, s, h, "s1", n)
 		want := got.Template
@@ -151,14 +149,14 @@ func sealPaused(t *testing.T, h Harness) {
 	if err := pauser.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sound(t, h, m)
+	sound(t, m)
 }
 
 func pauserOf(t *testing.T, m vm.Machine) vm.Pauser {
 	t.Helper()
 	p, ok := m.(vm.Pauser)
 	if !ok {
-		t.Skip("the provider does not pause machines")
+		t.Fatal("the provider does not pause machines")
 	}
 	return p
 }
@@ -184,7 +182,7 @@ func pauseIsIdempotent(t *testing.T, h Harness) {
 			t.Errorf("state is %s, want %s", got, step.want)
 		}
 	}
-	sound(t, h, m)
+	sound(t, m)
 	if err := m.Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +202,7 @@ func forkOfFork(t *testing.T, h Harness) {
 	if second.Template != first.Template && second.Template != second.ID {
 		t.Errorf("the second snapshot stands on template %s", second.Template)
 	}
-	sound(t, h, child)
+	sound(t, child)
 	grandchild := clone1(t, s, h, "s2", 3)
 	seal(t, s, grandchild, "s3", false)
 	clone1(t, s, h, "s3", 4)
@@ -220,7 +218,7 @@ func parentDestroyed(t *testing.T, h Harness) {
 	if err := m.Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sound(t, h, child)
+	sound(t, child)
 	clone1(t, s, h, "s1", 3)
 }
 
@@ -243,16 +241,13 @@ func snapshotRemoved(t *testing.T, h Harness) {
 	if _, err := s.Clone(t.Context(), vm.CloneSpec{ID: "d9", Incarnation: "i9", Snapshot: "s1", Network: h.Spec(t).Network}); !errors.Is(err, vm.ErrNotFound) {
 		t.Errorf("Clone of what was removed = %v, want ErrNotFound", err)
 	}
-	sound(t, h, child)
+	sound(t, child)
 	stillKept(t, p, "s1")
 	clone1(t, s, h, "s2", 3)
 }
 
 func keptOverRestart(t *testing.T, h Harness) {
 	t.Helper()
-	if h.Restart == nil {
-		t.Skip("the harness cannot restart the provider")
-	}
 	p := h.New(t)
 	want := beforeRestart(t, h, p)
 	p = h.Restart(t, p)
@@ -265,7 +260,7 @@ func keptOverRestart(t *testing.T, h Harness) {
 		t.Errorf("%d machines were found again, want 2", len(machines))
 	}
 	for _, m := range machines {
-		sound(t, h, m)
+		sound(t, m)
 		t.Cleanup(func() { _ = m.Destroy(context.Background()) }) // looked at elsewhere
 		if i := m.Info(); i.Incarnation == "i2" && (i.Snapshot != "s2" || i.Template == "") {
 			t.Errorf("the clone has forgotten where it came from: %+v", i)
@@ -341,7 +336,7 @@ func prepareAndDiscard(t *testing.T, h Harness) {
 	if err := pauserOf(t, m).Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sound(t, h, m)
+	sound(t, m)
 	if err := m.Destroy(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -377,9 +372,6 @@ func refusedClones(t *testing.T, h Harness) {
 
 func damaged(t *testing.T, h Harness) {
 	t.Helper()
-	if h.Damage == nil {
-		t.Skip("the harness cannot damage a snapshot")
-	}
 	p := h.New(t)
 	s := snapshotter(t, p)
 	m := make1(t, p, h, 1)
@@ -389,5 +381,5 @@ func damaged(t *testing.T, h Harness) {
 	if _, err := s.Clone(t.Context(), spec); !errors.Is(err, vm.ErrCorrupt) {
 		t.Errorf("Clone of a damaged snapshot = %v, want ErrCorrupt", err)
 	}
-	sound(t, h, m)
+	sound(t, m)
 }
