@@ -86,25 +86,6 @@ func As[A any](s Store) (A, bool) {
 	return none, false
 }
 
-// All lists every blob below prefix and stops at the first error of fn.
-func All(ctx context.Context, s Store, prefix string, fn func(Info) error) error {
-	for after := ""; ; {
-		page, err := s.List(ctx, prefix, after, MaxPage)
-		if err != nil {
-			return err
-		}
-		for _, b := range page {
-			if err := fn(b); err != nil {
-				return err
-			}
-			after = b.Key
-		}
-		if len(page) < MaxPage {
-			return nil
-		}
-	}
-}
-
 // CheckKey reports why key cannot name a blob: segments of a-z, 0-9, '-', '_'
 // and '.', joined by slashes, none of them beginning with a dot. That fits every
 // file system and needs no escapes in a URL. A key and another one with a slash

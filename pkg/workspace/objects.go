@@ -36,6 +36,39 @@ type Objects interface {
 	Delete(ctx context.Context, key string) error
 }
 
+// maxPage is the most that List gives at once.
+const maxPage = 1000
+
+// All lists every object below prefix, in the order of keys, and stops at the first
+// error of fn.
+func All(ctx context.Context, o Objects, prefix string, fn func(Info) error) error {
+	for after := ""; ; {
+		page, err := o.List(ctx, prefix, after, maxPage)
+		if err != nil {
+			return err
+		}
+		for _, i := range page {
+			if err := fn(i); err != nil {
+				return err
+			}
+			after = i.Key
+		}
+		if len(page) < maxPage {
+			return nil
+		}
+	}
+}
+
+// Mark puts an object that says all by its name, which is the caller's alone: one that
+// is there is its own, whose answer was lost.
+func Mark(ctx context.Context, o Objects, key string) error {
+	err := o.Put(ctx, key, strings.NewReader(""), 0)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
 // Where things lie in the store.
 const (
 	ManifestPrefix = "checkpoints/" // + workspace/checkpoint
@@ -76,8 +109,7 @@ func Hold(ctx context.Context, o Objects, r Ref, holder string, until time.Time)
 	if !validName(holder) {
 		return fmt.Errorf("%w: holder %.140q", ErrInvalid, holder)
 	}
-	err := o.Put(ctx, holdKey(r, holder)+strconv.FormatInt(until.Unix(), 10), strings.NewReader(""), 0)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := Mark(ctx, o, holdKey(r, holder)+strconv.FormatInt(until.Unix(), 10)); err != nil {
 		return fmt.Errorf("hold checkpoint %s: %w", r, err)
 	}
 	return nil
@@ -86,10 +118,7 @@ func Hold(ctx context.Context, o Objects, r Ref, holder string, until time.Time)
 // Release ends the hold of holder on r. A hold on a new checkpoint is released
 // when it has been published, or never will be.
 func Release(ctx context.Context, o Objects, r Ref, holder string) error {
-	holds, err := o.List(ctx, holdKey(r, holder), "", 1000)
-	for _, h := range holds {
-		err = errors.Join(err, o.Delete(ctx, h.Key))
-	}
+	err := All(ctx, o, holdKey(r, holder), func(i Info) error { return o.Delete(ctx, i.Key) })
 	if err != nil {
 		return fmt.Errorf("release checkpoint %s: %w", r, err)
 	}

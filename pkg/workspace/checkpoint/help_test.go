@@ -128,7 +128,7 @@ func (m *meter) Get(ctx context.Context, key string, off, n int64) (io.ReadClose
 func keysOf(t *testing.T, s blob.Store, prefix string) []string {
 	t.Helper()
 	var keys []string
-	if err := blob.All(t.Context(), s, prefix, func(b blob.Info) error {
+	if err := workspace.All(t.Context(), s, prefix, func(b blob.Info) error {
 		keys = append(keys, b.Key)
 		return nil
 	}); err != nil {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"strings"
 	"time"
@@ -103,7 +102,7 @@ func (w *sweep) run(ctx context.Context) error {
 	}
 	if !w.DryRun {
 		for r := range candidates {
-			if err := w.put(ctx, tombKey(r, w.id)); err != nil {
+			if err := workspace.Mark(ctx, w.Objects, tombKey(r, w.id)); err != nil {
 				return err
 			}
 		}
@@ -312,37 +311,17 @@ func (w *sweep) tidy(ctx context.Context, keep map[workspace.Ref]bool) error {
 
 // each lists all objects below a prefix; a key of another form ends the sweep.
 func (w *sweep) each(ctx context.Context, prefix string, fn func(workspace.Ref, workspace.Info) error) error {
-	for after := ""; ; {
-		page, err := w.Objects.List(ctx, prefix, after, 1000)
+	return workspace.All(ctx, w.Objects, prefix, func(o workspace.Info) error {
+		r, _, err := workspace.RefOf(o.Key, prefix)
 		if err != nil {
 			return err
 		}
-		for _, o := range page {
-			r, _, err := workspace.RefOf(o.Key, prefix)
-			if err == nil {
-				err = fn(r, o)
-			}
-			if err != nil {
-				return err
-			}
-			after = o.Key
-		}
-		if len(page) < 1000 {
-			return nil
-		}
-	}
+		return fn(r, o)
+	})
 }
 
 func tombKey(r workspace.Ref, sweep string) string {
 	return workspace.TombPrefix + r.String() + "/" + sweep
-}
-
-func (w *sweep) put(ctx context.Context, key string) error {
-	err := w.Objects.Put(ctx, key, strings.NewReader(""), 0)
-	if errors.Is(err, fs.ErrExist) {
-		return nil // our own, whose reply was lost
-	}
-	return err
 }
 
 func (w *sweep) remove(ctx context.Context, key string) error {

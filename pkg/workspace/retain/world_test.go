@@ -131,7 +131,7 @@ func (d target) WriteAt(p []byte, off int64) (int, error) { return copy(d[off:],
 
 func (w *world) keys(t *testing.T, prefix string) (keys []string) {
 	t.Helper()
-	if err := blob.All(t.Context(), &w.store, prefix, func(b blob.Info) error {
+	if err := workspace.All(t.Context(), &w.store, prefix, func(b blob.Info) error {
 		keys = append(keys, b.Key)
 		return nil
 	}); err != nil {

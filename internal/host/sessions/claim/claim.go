@@ -9,9 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/workspace"
@@ -40,7 +38,7 @@ type Space struct {
 // those alone that begin to look after it: ask Dropped then.
 func (s Space) Hold(ctx context.Context, name, holder string) error {
 	key := s.Root + holds + name + "/" + holder + "." + strconv.FormatInt(time.Now().Add(Life).Unix(), 10)
-	if err := s.put(ctx, key); err != nil {
+	if err := workspace.Mark(ctx, s.Objects, key); err != nil {
 		return fmt.Errorf("hold %s: %w", name, err)
 	}
 	return nil
@@ -48,10 +46,9 @@ func (s Space) Hold(ctx context.Context, name, holder string) error {
 
 // Release ends what Hold has made. Idempotent.
 func (s Space) Release(ctx context.Context, name, holder string) error {
-	all, err := s.Objects.List(ctx, s.Root+holds+name+"/"+holder+".", "", page)
-	for _, o := range all {
-		err = errors.Join(err, s.Objects.Delete(ctx, o.Key))
-	}
+	err := workspace.All(ctx, s.Objects, s.Root+holds+name+"/"+holder+".", func(o workspace.Info) error {
+		return s.Objects.Delete(ctx, o.Key)
+	})
 	if err != nil {
 		return fmt.Errorf("release %s: %w", name, err)
 	}
@@ -69,15 +66,3 @@ func (s Space) Dropped(ctx context.Context, name string) error {
 	}
 	return nil
 }
-
-// put makes an empty object.
-func (s Space) put(ctx context.Context, key string) error {
-	err := s.Objects.Put(ctx, key, strings.NewReader(""), 0)
-	if errors.Is(err, fs.ErrExist) {
-		return nil // our own, whose answer was lost
-	}
-	return err
-}
-
-// page is how many objects are listed at once.
-const page = 1000

@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -86,7 +84,7 @@ func (w *sweep) run(ctx context.Context) (r Report, err error) {
 	candidates := w.candidates(there, needed)
 	if !w.DryRun && len(candidates) > 0 {
 		for _, name := range candidates {
-			if err := w.put(ctx, w.tomb(name)); err != nil {
+			if err := workspace.Mark(ctx, w.Objects, w.tomb(name)); err != nil {
 				return r, err
 			}
 		}
@@ -141,7 +139,7 @@ func (w *sweep) decide(ctx context.Context, candidates []string, needed map[stri
 func (w *sweep) look(ctx context.Context) (map[string]*thing, map[string]bool, error) {
 	held := map[string]bool{}
 	err := w.Each(ctx, holds, func(name string, o workspace.Info) error {
-		held[name] = held[name] || !w.old(heldUntil(o.Key))
+		held[name] = held[name] || !w.old(workspace.HeldUntil(o.Key))
 		return nil
 	})
 	if err != nil {
@@ -218,7 +216,7 @@ func (w *sweep) tidy(ctx context.Context, there map[string]*thing, needed map[st
 		return err
 	}
 	return w.Each(ctx, holds, func(_ string, o workspace.Info) error {
-		if w.old(heldUntil(o.Key)) {
+		if w.old(workspace.HeldUntil(o.Key)) {
 			return w.remove(ctx, o.Key)
 		}
 		return nil
@@ -243,33 +241,11 @@ func (w *sweep) remove(ctx context.Context, key string) error {
 // to: the segment behind the prefix's first one. What lies there under another form of
 // name is nobody's.
 func (s Space) Each(ctx context.Context, prefix string, fn func(name string, o workspace.Info) error) error {
-	for after := ""; ; {
-		list, err := s.Objects.List(ctx, s.Root+prefix, after, page)
-		if err != nil {
-			return err
-		}
-		for _, o := range list {
-			after = o.Key
-			part := strings.SplitN(strings.TrimPrefix(o.Key, s.Root), "/", 3)
-			if len(part) < 3 {
-				continue
-			}
-			if err := fn(part[1], o); err != nil {
-				return err
-			}
-		}
-		if len(list) < page {
+	return workspace.All(ctx, s.Objects, s.Root+prefix, func(o workspace.Info) error {
+		part := strings.SplitN(strings.TrimPrefix(o.Key, s.Root), "/", 3)
+		if len(part) < 3 {
 			return nil
 		}
-	}
-}
-
-// heldUntil reads the end of a hold from its key. What cannot be read holds for ever.
-func heldUntil(key string) time.Time {
-	_, until, _ := strings.Cut(path.Base(key), ".")
-	unix, err := strconv.ParseInt(until, 10, 64)
-	if err != nil {
-		return time.Unix(1<<40, 0)
-	}
-	return time.Unix(unix, 0)
+		return fn(part[1], o)
+	})
 }

@@ -36,7 +36,7 @@ func (v *Vault) old(m mark) bool {
 
 // marks lists those below a prefix. What has another name is left alone.
 func (v *Vault) marks(ctx context.Context, prefix string) (found []mark, err error) {
-	err = v.each(ctx, prefix, func(o workspace.Info) error {
+	err = workspace.All(ctx, v.Objects, prefix, func(o workspace.Info) error {
 		name := o.Key[strings.LastIndexByte(o.Key, '/')+1:]
 		generation, id, _ := strings.Cut(name, "-")
 		n, err := strconv.ParseInt(generation, 10, 64)
@@ -161,25 +161,5 @@ func (v *Vault) clear(ctx context.Context, id string) error {
 	if err := v.Objects.Delete(ctx, manifestKey(id)); err != nil {
 		return err
 	}
-	return v.each(ctx, partPrefix+id+"/", func(o workspace.Info) error { return v.Objects.Delete(ctx, o.Key) })
-}
-
-// each calls fn for all objects below a prefix.
-func (v *Vault) each(ctx context.Context, prefix string, fn func(workspace.Info) error) error {
-	const page = 1000
-	for after := ""; ; {
-		list, err := v.Objects.List(ctx, prefix, after, page)
-		if err != nil {
-			return err
-		}
-		for _, o := range list {
-			if err := fn(o); err != nil {
-				return err
-			}
-			after = o.Key
-		}
-		if len(list) < page {
-			return nil
-		}
-	}
+	return workspace.All(ctx, v.Objects, partPrefix+id+"/", func(o workspace.Info) error { return v.Objects.Delete(ctx, o.Key) })
 }
