@@ -51,7 +51,7 @@ const (
 type ActionResult struct {
 	Kind   string `json:"kind"`
 	Effect string `json:"effect" enum:"confirmed,unverified"`
-	How    string `json:"how,omitempty" doc:"Path taken: rfb, keys, remap, paste"`
+	How    string `json:"how,omitempty" doc:"How it was done, and what proved it or did not, in words"`
 	TookMS int64  `json:"took_ms"`
 }
 
