@@ -16,12 +16,6 @@ import (
 	"github.com/deskfork/deskfork/pkg/vm/qmp"
 )
 
-// cloneTBSizeMiB bounds the translated code of a clone under TCG: it is private
-// memory, and clones are many. Measured on the same desktop and work (listing a
-// tree of files three times): 32 MiB took 8.2 s of CPU, 64 MiB 5.9 s; a clone
-// that has answered one exec held 70 MiB with 32 and 93 with 128.
-const cloneTBSizeMiB = 64
-
 // source is what a clone is made from.
 type source struct {
 	meta   store.Meta

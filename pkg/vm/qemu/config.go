@@ -40,8 +40,7 @@ type Config struct {
 	CgroupRoot string
 	// OOMScoreAdj makes the kernel end machines before the daemon. 0: 300.
 	OOMScoreAdj int
-	// TBSizeMiB bounds translated code under TCG. 0: the default of argv, for
-	// clones half of it.
+	// TBSizeMiB bounds translated code under TCG. 0: the default of argv.
 	TBSizeMiB int
 	// LogLimit is how long a machine's log may grow before it is cut down to its
 	// end, in bytes. 0: 64 MiB. LogEvery is how often that is looked at. 0: 10 s.

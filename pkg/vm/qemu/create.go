@@ -273,9 +273,6 @@ func (c *creation) args() argv.Machine {
 		QMP: c.lay.Socket(incarnation.QMP), VNC: c.lay.Socket(incarnation.VNC),
 		Serial: c.lay.File(incarnation.SerialLog), Sandbox: true, Incoming: c.from != nil,
 	}
-	if c.from != nil && m.TBSizeMiB == 0 {
-		m.TBSizeMiB = cloneTBSizeMiB
-	}
 	if c.net != nil {
 		m.Net = &argv.Net{Local: c.lay.Socket(incarnation.NetLocal), Remote: c.lay.Socket(incarnation.NetRemote), MAC: vm.GuestMAC}
 	}
