@@ -142,7 +142,7 @@ func TestPowerOff(t *testing.T) {
 // TestMachineKilled: a hypervisor that dies is a failure with a reason; the
 // other desktop does not notice.
 func TestMachineKilled(t *testing.T) {
-	beside(t)
+	other := lend(t)
 	d := breakable(t, api.CreateDesktop{Name: "third"}, api.StageMachine)
 	pids := pidsOf(t, d.Info.Incarnation)
 	if len(pids) != 1 {
@@ -158,7 +158,6 @@ func TestMachineKilled(t *testing.T) {
 		}
 		return nil
 	})
-	other := take(t, 1)[0]
 	if got := other.sh(t, "echo unmoved"); got != "unmoved\n" {
 		t.Errorf("the other desktop: %q", got)
 	}
