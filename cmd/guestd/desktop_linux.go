@@ -24,6 +24,9 @@ func desktop(cfg *guestd.Config, o options, log *slog.Logger, env func() map[str
 		return
 	}
 	command := &display.Command{Path: o.helper, Session: cfg.Session, Env: env, Logger: log, Shield: cfg.Exec.Shield}
+	if cfg.Exec.Cgroup != "" {
+		command.Group = filepath.Join(cfg.Exec.Cgroup, "desktop")
+	}
 	cfg.Helper = display.Config{
 		Spawn:  command.Spawn,
 		Env:    env,

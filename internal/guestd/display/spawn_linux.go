@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/guestd/account"
+	"github.com/deskfork/deskfork/internal/x/cgroup"
 )
 
 // Command starts the helper as a program of the session's user.
@@ -24,6 +25,10 @@ type Command struct {
 	Env     func() map[string]string
 	Logger  *slog.Logger    // takes what the helper writes to standard error
 	Shield  *account.Shield // lowered around starts; nil: there is none
+	// Group is the directory of a cgroup for the helper and what it starts. It is
+	// made and handed to the session's user, so that the helper can freeze what
+	// nobody needs; when a helper has ended, that goes on. Empty: none.
+	Group string
 }
 
 // Spawn implements Config.Spawn.
@@ -53,6 +58,10 @@ func (c *Command) Spawn(ctx context.Context) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pipe: %w", err)
 	}
+	if group := c.group(u); group != nil {
+		defer group.Close()
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(group.Fd())
+	}
 	if err := c.Shield.Lower(cmd.Start); err != nil {
 		return nil, err
 	}
@@ -71,9 +80,41 @@ func (c *Command) Spawn(ctx context.Context) (*Process, error) {
 			timer := time.AfterFunc(enough, func() { complaints.Close() })
 			defer timer.Stop()
 			logging.Wait()
-			return cmd.Wait()
+			err := cmd.Wait()
+			c.thaw()
+			return err
 		},
 	}, nil
+}
+
+// group is where a helper of u is started; nil: where this process is.
+func (c *Command) group(u account.User) *os.File {
+	if c.Group == "" {
+		return nil
+	}
+	dir, err := cgroup.Make(c.Group)
+	if err == nil {
+		err = cgroup.Delegate(c.Group, int(u.UID), int(u.GID))
+	}
+	if err != nil {
+		c.Logger.Warn("desktop helper gets no cgroup; nothing will be frozen", "err", err)
+		if dir != nil {
+			dir.Close()
+		}
+		return nil
+	}
+	c.thaw() // a guestd before us may have ended with its helper
+	return dir
+}
+
+// thaw lets go on what a helper has frozen that is there no more.
+func (c *Command) thaw() {
+	if c.Group == "" {
+		return
+	}
+	if err := cgroup.ThawBelow(c.Group); err != nil {
+		c.Logger.Error("what a desktop helper has frozen does not go on", "err", err)
+	}
 }
 
 // Finder finds the file with the X server's key.

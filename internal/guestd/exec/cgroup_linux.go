@@ -8,8 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
+
+	groupfs "github.com/deskfork/deskfork/internal/x/cgroup"
 )
 
 // cgroup is the control group of one exec.
@@ -127,30 +128,22 @@ func (s *groups) close() {
 // UsableCgroup returns the directory of this process's own cgroup v2 when
 // children can be made in it and killed as a whole, else "".
 func UsableCgroup() string {
-	b, err := os.ReadFile("/proc/self/cgroup")
+	dir, err := groupfs.Own()
 	if err != nil {
 		return ""
 	}
-	for line := range strings.Lines(string(b)) {
-		own, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !ok || own == "/" {
-			continue
-		}
-		dir := filepath.Join("/sys/fs/cgroup", own)
-		g, err := newCgroup(dir, "probe"+strconv.Itoa(os.Getpid()))
-		if err != nil {
-			return ""
-		}
-		works := g.kill()
-		if !g.remove() || !works {
-			return ""
-		}
-		// What a former guestd left; groups that are in use refuse.
-		old, _ := filepath.Glob(filepath.Join(dir, "exec-*"))
-		for _, path := range old {
-			_ = os.Remove(path)
-		}
-		return dir
+	g, err := newCgroup(dir, "probe"+strconv.Itoa(os.Getpid()))
+	if err != nil {
+		return ""
 	}
-	return ""
+	works := g.kill()
+	if !g.remove() || !works {
+		return ""
+	}
+	// What a former guestd left; groups that are in use refuse.
+	old, _ := filepath.Glob(filepath.Join(dir, "exec-*"))
+	for _, path := range old {
+		_ = os.Remove(path)
+	}
+	return dir
 }
