@@ -83,7 +83,7 @@ func main() {
 
 // openPages is for whoever starts the browser by other ways than guestd.
 func openPages(name string, pages []string, log *slog.Logger) (status int) {
-	shown, err := guesthelper.ShowParked(name, os.Getenv("XDG_RUNTIME_DIR"))
+	shown, err := guesthelper.ShowParked(context.Background(), name, os.Getenv("XDG_RUNTIME_DIR"))
 	if err != nil {
 		log.Error("show the parked window", "err", err)
 	}

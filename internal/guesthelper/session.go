@@ -16,6 +16,7 @@ import (
 	"github.com/deskfork/deskfork/internal/guesthelper/browser"
 	"github.com/deskfork/deskfork/internal/guesthelper/clipboard"
 	"github.com/deskfork/deskfork/internal/guesthelper/display"
+	"github.com/deskfork/deskfork/internal/guesthelper/frost"
 	"github.com/deskfork/deskfork/internal/guesthelper/input"
 	"github.com/deskfork/deskfork/internal/guesthelper/launch"
 	"github.com/deskfork/deskfork/internal/guesthelper/park"
@@ -61,7 +62,10 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{d: d, screen: screen.New(d), windows: window.New(d), launch: launch.New(cfg.Env, cfg.Home)}
-	s.parker = park.New(d, s.windows, s.launch, park.MarkFile(launch.Value(cfg.Env, "XDG_RUNTIME_DIR")))
+	s.parker = park.New(park.Config{
+		Display: d, Windows: s.windows, Launch: s.launch, Mark: park.MarkFile(launch.Value(cfg.Env, "XDG_RUNTIME_DIR")),
+		Frost: cold(cfg.Logger), Logger: cfg.Logger,
+	})
 	s.browser = browser.New(d, s.windows, cfg.Logger)
 	s.layout = xkb.NewLayout(d, cfg.Env)
 	if !s.screen.CanResize() {
@@ -82,6 +86,16 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// cold is the group in which what is parked stands still.
+func cold(log *slog.Logger) *frost.Group {
+	group, err := frost.Open("parked")
+	if err != nil {
+		log.Debug("what is parked will not stand still", "err", err)
+		return nil
+	}
+	return group
 }
 
 func connect(ctx context.Context, cfg Config) (*display.Display, error) {
@@ -114,6 +128,7 @@ func (s *Session) Run(ctx context.Context) error {
 	g.Go(func() error { return s.clip.Run(gctx) })
 	g.Go(func() error { return s.primary.Run(gctx) })
 	g.Go(func() error { return s.browser.Run(gctx) })
+	g.Go(func() error { return s.parker.Run(gctx) })
 	if s.input != nil {
 		g.Go(func() error { return s.input.Run(gctx) })
 	}
@@ -149,7 +164,7 @@ func (s *Session) ready() (guest.Screen, error) {
 // start starts a program, or shows it where it is parked.
 func (s *Session) start(ctx context.Context, what guest.Launch) (guest.Launched, error) {
 	if s.launch.Browses(what.URL) || s.parker.Is(what.Argv) {
-		shown, ok, err := s.parker.Show()
+		shown, ok, err := s.parker.Show(ctx)
 		if err != nil {
 			return guest.Launched{}, err
 		}
@@ -183,12 +198,12 @@ func code(err error) *guest.Error {
 
 // ShowParked puts the window that is parked on display name on the screen, and
 // reports whether there was one. runtimeDir is the session's.
-func ShowParked(name, runtimeDir string) (bool, error) {
+func ShowParked(ctx context.Context, name, runtimeDir string) (bool, error) {
 	d, err := display.Open(name)
 	if err != nil {
 		return false, err
 	}
 	defer d.Conn.Close()
-	_, shown, err := park.New(d, window.New(d), launch.New(nil, ""), park.MarkFile(runtimeDir)).Show()
+	_, shown, err := park.New(park.Config{Display: d, Windows: window.New(d), Mark: park.MarkFile(runtimeDir)}).Show(ctx)
 	return shown, err
 }

@@ -97,6 +97,7 @@ type Park struct {
 type Parked struct {
 	PID    int    `json:"pid"`
 	Window uint64 `json:"window"`
+	Frozen bool   `json:"frozen,omitempty"` // its processes stand still until it is shown
 }
 
 // Browsing says whether a browser has a page open: a window that the window

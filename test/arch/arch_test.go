@@ -175,7 +175,7 @@ var homes = map[string][]string{
 	"github.com/danielgtaylor/huma/v2":       {"internal/server"},
 	"github.com/spf13/cobra":                 {"cmd", "internal/cli"},
 	"github.com/creack/pty":                  {"internal/guestd"},
-	"github.com/fsnotify/fsnotify":           {"internal/guestd"},
+	"github.com/fsnotify/fsnotify":           {"internal/guestd", "internal/guesthelper"},
 	"github.com/prometheus/client_golang":    {"internal/server", "internal/host"},
 	"github.com/miekg/dns":                   {"pkg/vm/vmnet"},
 	"github.com/insomniacslk/dhcp":           {"pkg/vm/vmnet"},

@@ -47,6 +47,12 @@ func New(env []string, home string) *Launcher {
 // nowhere. CodeNotFound when the program or the directory does not exist,
 // CodePermission when it may not be run.
 func (l *Launcher) Launch(ctx context.Context, what guest.Launch) (guest.Launched, error) {
+	return l.In(ctx, nil, what)
+}
+
+// In is Launch in a control group, which a program of Argv and all that it starts
+// belong to from the first moment on. nil: in this process's own.
+func (l *Launcher) In(ctx context.Context, group *os.File, what guest.Launch) (guest.Launched, error) {
 	env := merge(l.env, what.Env)
 	dir := what.Dir
 	if dir == "" {
@@ -67,7 +73,7 @@ func (l *Launcher) Launch(ctx context.Context, what guest.Launch) (guest.Launche
 	if err != nil {
 		return guest.Launched{}, err
 	}
-	p, err := l.start(path, what.Argv, env, dir)
+	p, err := l.start(path, what.Argv, env, dir, group)
 	if err != nil {
 		return guest.Launched{}, err
 	}
@@ -93,7 +99,7 @@ func (l *Launcher) open(ctx context.Context, raw string, env []string, dir strin
 		if err != nil {
 			continue
 		}
-		p, err := l.start(path, []string{name, raw}, env, dir)
+		p, err := l.start(path, []string{name, raw}, env, dir, nil)
 		if err != nil {
 			return guest.Launched{}, err
 		}
@@ -160,9 +166,13 @@ func (p *process) failed() bool {
 	}
 }
 
-func (l *Launcher) start(path string, argv, env []string, dir string) (*process, error) {
+func (l *Launcher) start(path string, argv, env []string, dir string, group *os.File) (*process, error) {
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if group != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, int(group.Fd())
+	}
 	// Not tied to a context: the program outlives the request and the helper.
-	cmd := &exec.Cmd{Path: path, Args: argv, Env: env, Dir: dir, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	cmd := &exec.Cmd{Path: path, Args: argv, Env: env, Dir: dir, SysProcAttr: attr}
 	if err := cmd.Start(); err != nil {
 		return nil, startError(argv[0], err)
 	}

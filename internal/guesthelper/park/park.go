@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/jezek/xgb/xproto"
 
 	"github.com/deskfork/deskfork/internal/guesthelper/display"
+	"github.com/deskfork/deskfork/internal/guesthelper/frost"
 	"github.com/deskfork/deskfork/internal/guesthelper/launch"
 	"github.com/deskfork/deskfork/internal/guesthelper/window"
 	"github.com/deskfork/deskfork/pkg/guest"
@@ -31,7 +33,8 @@ import (
 const property = "_DESKFORK_PARKED"
 
 // markFile, in the session's run-time directory, is there while a window is
-// parked: starters look for it before they ask.
+// parked: starters look for it before they ask. When the program stands still the
+// file holds the path of what thaws it, see frost.Group.Switch.
 const markFile = "deskfork-parked"
 
 // MarkFile returns the path of the mark in a run-time directory; empty for none.
@@ -42,24 +45,47 @@ func MarkFile(runtimeDir string) string {
 	return filepath.Join(runtimeDir, markFile)
 }
 
+// Config of a Parker. Display and Windows are required, Launch to park.
+type Config struct {
+	Display *display.Display
+	Windows *window.Windows
+	Launch  *launch.Launcher
+	Mark    string       // file, see MarkFile; empty: none, and nothing stands still
+	Frost   *frost.Group // where what is parked stands still; nil: nowhere
+	Logger  *slog.Logger // nil: nothing is logged
+}
+
 // Parker parks one window at a time. Safe for concurrent use.
 type Parker struct {
 	d       *display.Display
 	windows *window.Windows
 	launch  *launch.Launcher
-	mark    string // file; empty: none
+	mark    string
+	frost   *frost.Group
+	log     *slog.Logger
+	stands  chan standing // one that Run shall guard
 
 	mu      sync.Mutex // one change at a time
 	program string     // of the parked window
 }
 
-// New returns a parker with its mark at a path, see MarkFile.
-func New(d *display.Display, ws *window.Windows, l *launch.Launcher, mark string) *Parker {
-	return &Parker{d: d, windows: ws, launch: l, mark: mark}
+// New returns a parker. What stands still is thawed in time while its Run runs.
+func New(cfg Config) *Parker {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Mark == "" {
+		cfg.Frost = nil
+	}
+	return &Parker{
+		d: cfg.Display, windows: cfg.Windows, launch: cfg.Launch, mark: cfg.Mark, frost: cfg.Frost,
+		log: cfg.Logger, stands: make(chan standing),
+	}
 }
 
-// Park starts a program, waits until it has a window and is at rest, and takes
-// the window off the screen. When a window is parked already it is that one.
+// Park starts a program, waits until it has a window and is at rest, takes the
+// window off the screen, and has the program stand still if that can be had. When
+// a window is parked already it is that one.
 func (p *Parker) Park(ctx context.Context, what guest.Park) (guest.Parked, error) {
 	if len(what.Argv) == 0 || what.Class == "" {
 		return guest.Parked{}, &guest.Error{Code: guest.CodeInvalid, Message: "park: give argv and class"}
@@ -80,7 +106,11 @@ func (p *Parker) Park(ctx context.Context, what guest.Park) (guest.Parked, error
 }
 
 func (p *Parker) start(ctx context.Context, what guest.Park) (xproto.Window, error) {
-	started, err := p.launch.Launch(ctx, guest.Launch{Argv: what.Argv})
+	group := p.frost
+	if group != nil && !group.Free() { // what was parked before is at work
+		group = nil
+	}
+	started, err := p.launch.In(ctx, group.File(), guest.Launch{Argv: what.Argv})
 	if err != nil {
 		return 0, err
 	}
@@ -94,7 +124,17 @@ func (p *Parker) start(ctx context.Context, what guest.Park) (xproto.Window, err
 	if err := p.remember(w); err != nil {
 		return 0, err
 	}
-	return w, p.withdraw(ctx, w)
+	if err := p.withdraw(ctx, w); err != nil || group == nil {
+		return w, err
+	}
+	const settled = time.Second // after it has seen that its window is gone
+	if err := p.rests(ctx, started.PID, settled); err != nil {
+		return 0, fmt.Errorf("wait until it is at rest without its window: %w", err)
+	}
+	if err := p.freeze(ctx, group, w); err != nil {
+		p.log.Warn("what is parked does not stand still", "program", what.Argv[0], "err", err)
+	}
+	return w, nil
 }
 
 // Is reports whether argv starts the parked program without further wishes.
@@ -105,15 +145,18 @@ func (p *Parker) Is(argv []string) bool {
 }
 
 // Show puts the parked window on the screen, and reports whether there was one.
-func (p *Parker) Show() (guest.Parked, bool, error) {
+func (p *Parker) Show(ctx context.Context) (guest.Parked, bool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w, err := p.parked()
 	p.program = ""
 	if err != nil || w == 0 {
-		return guest.Parked{}, false, errors.Join(err, p.forget())
+		return guest.Parked{}, false, errors.Join(err, p.thaw(), p.forget())
 	}
 	shown, err := p.describe(w)
+	if err == nil {
+		err = p.wake(ctx, shown.PID)
+	}
 	if err == nil {
 		err = display.Wrap(xproto.MapWindowChecked(p.d.Conn, w).Check(), "show the parked window")
 	}
@@ -125,7 +168,7 @@ func (p *Parker) Show() (guest.Parked, bool, error) {
 
 func (p *Parker) describe(w xproto.Window) (guest.Parked, error) {
 	info, err := p.windows.Get(w)
-	return guest.Parked{PID: info.PID, Window: info.ID}, err
+	return guest.Parked{PID: info.PID, Window: info.ID, Frozen: p.frozen() != ""}, err
 }
 
 // parked returns the window that is parked; 0 when none is.
