@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/deskfork/deskfork/internal/host/parcel"
 	"github.com/deskfork/deskfork/pkg/session"
 )
 
@@ -17,49 +18,16 @@ func (v *Vault) Open(ctx context.Context, s session.Scope, ref Ref) (io.Reader, 
 		return nil, fmt.Errorf("reference %.200q is none of a stored runtime checkpoint", ref)
 	}
 	key := manifestKey(ref.ID)
-	text, err := v.get(ctx, key, maxManifest)
+	text, err := v.store().Get(ctx, key, maxManifest)
 	if err != nil {
 		return nil, err
 	}
 	var m manifest
-	if hash(text) != ref.Sum || json.Unmarshal(text, &m) != nil || m.Version != version {
-		return nil, damaged(key, "it is not what was published")
+	if parcel.Hash(text) != ref.Sum || json.Unmarshal(text, &m) != nil || m.Version != version {
+		return nil, parcel.Damaged(key, "it is not what was published")
 	}
 	if m.Entry.Scope.Key() != s.Key() || m.Entry.ID != ref.ID {
 		return nil, fmt.Errorf("runtime checkpoint %s: %w", ref.ID, session.ErrForeign)
 	}
-	return &reader{ctx: ctx, vault: v, id: ref.ID, parts: m.Parts}, nil
-}
-
-// reader gives the parts one after the other. It is for one goroutine.
-type reader struct {
-	ctx   context.Context //nolint:containedctx // io.Reader has no room for it
-	vault *Vault
-	id    string
-	parts []part // of all of it
-
-	next int
-	buf  []byte
-}
-
-// Read implements io.Reader.
-func (r *reader) Read(p []byte) (int, error) {
-	for len(r.buf) == 0 {
-		if r.next == len(r.parts) {
-			return 0, io.EOF
-		}
-		key, want := partKey(r.id, r.next), r.parts[r.next]
-		b, err := r.vault.get(r.ctx, key, want.Size)
-		if err != nil {
-			return 0, err
-		}
-		if len(b) != want.Size || hash(b) != want.Sum {
-			return 0, damaged(key, "it is not what was written")
-		}
-		r.buf = b
-		r.next++
-	}
-	n := copy(p, r.buf)
-	r.buf = r.buf[n:]
-	return n, nil
+	return v.store().Open(ctx, partsOf(ref.ID), m.Parts), nil
 }

@@ -161,5 +161,5 @@ func (v *Vault) clear(ctx context.Context, id string) error {
 	if err := v.Objects.Delete(ctx, manifestKey(id)); err != nil {
 		return err
 	}
-	return workspace.All(ctx, v.Objects, partPrefix+id+"/", func(o workspace.Info) error { return v.Objects.Delete(ctx, o.Key) })
+	return v.store().Clear(ctx, partsOf(id))
 }

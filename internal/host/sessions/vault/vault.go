@@ -5,21 +5,17 @@
 package vault
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/host/parcel"
 	"github.com/deskfork/deskfork/pkg/session"
 	"github.com/deskfork/deskfork/pkg/workspace"
 )
@@ -32,11 +28,8 @@ const (
 	manifestPrefix = "runtime/manifests/" // + id
 )
 
-// Sizes in bytes.
-const (
-	partSize    = 8 << 20
-	maxManifest = 16 << 20
-)
+// maxManifest is in bytes.
+const maxManifest = 16 << 20
 
 // Vault is a store of runtime checkpoints. Safe for concurrent use, also of several
 // hosts.
@@ -91,14 +84,9 @@ var (
 
 // manifest says what a checkpoint is made of.
 type manifest struct {
-	Version int    `json:"version"`
-	Entry   Entry  `json:"entry"`
-	Parts   []part `json:"parts"`
-}
-
-type part struct {
-	Size int    `json:"size"`
-	Sum  string `json:"sha256"` // of the plain bytes
+	Version int           `json:"version"`
+	Entry   Entry         `json:"entry"`
+	Parts   []parcel.Part `json:"parts"`
 }
 
 const version = 1
@@ -117,55 +105,18 @@ func (v *Vault) markKey(e Entry) string {
 
 func manifestKey(id string) string { return manifestPrefix + id }
 
-func partKey(id string, number int) string { return fmt.Sprintf("%s%s/%05d", partPrefix, id, number) }
+func partsOf(id string) string { return partPrefix + id + "/" }
 
-func hash(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
-}
-
-// put stores a small object. One that is there already was put by an earlier
-// attempt whose answer was lost; it is read, not trusted.
-func (v *Vault) put(ctx context.Context, key string, body []byte) error {
-	err := v.Objects.Put(ctx, key, bytes.NewReader(body), int64(len(body)))
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	there, err := v.get(ctx, key, len(body))
-	if err == nil && !bytes.Equal(there, body) {
-		err = damaged(key, "something else was there before")
-	}
-	return err
-}
-
-// get reads an object of at most so many bytes.
-func (v *Vault) get(ctx context.Context, key string, most int) ([]byte, error) {
-	r, err := v.Objects.Get(ctx, key, 0, -1)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &workspace.DamageError{Key: key, Err: workspace.ErrMissing}
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	b, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
-	if err == nil && len(b) > most {
-		err = damaged(key, "it is longer than what was written")
-	}
-	return b, err
-}
-
-func damaged(key, what string) error {
-	return &workspace.DamageError{Key: key, What: what, Err: workspace.ErrCorrupt}
-}
+// store is where the parts are.
+func (v *Vault) store() parcel.Store { return parcel.Store{Objects: v.Objects, Size: v.partSize} }
 
 // entry reads a mark.
 func (v *Vault) entry(ctx context.Context, key string) (Entry, error) {
 	var e Entry
-	b, err := v.get(ctx, key, maxManifest)
+	b, err := v.store().Get(ctx, key, maxManifest)
 	if err == nil {
 		if jerr := json.Unmarshal(b, &e); jerr != nil || v.markKey(e) != key {
-			err = damaged(key, "it is not what was written")
+			err = parcel.Damaged(key, "it is not what was written")
 		}
 	}
 	return e, err

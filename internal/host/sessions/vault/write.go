@@ -8,12 +8,10 @@ import (
 	"io"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"github.com/deskfork/deskfork/internal/host/parcel"
 )
 
 const (
-	// ahead is how many parts are on their way at once.
-	ahead = 3
 	// writeLimit is how long a checkpoint may take; it is less than grace, so that
 	// nothing is removed that somebody still writes.
 	writeLimit = 12 * time.Hour
@@ -54,13 +52,13 @@ func (v *Vault) begin(ctx context.Context, e Entry) error {
 	}
 	text, err := json.Marshal(e)
 	if err == nil {
-		err = v.put(ctx, v.markKey(e), text)
+		err = v.store().Put(ctx, v.markKey(e), text)
 	}
 	return err
 }
 
 func (v *Vault) write(ctx context.Context, e Entry, export func(ctx context.Context, w io.Writer) error) (Ref, error) {
-	parts, err := v.parts(ctx, e.ID, export)
+	parts, err := v.store().Write(ctx, partsOf(e.ID), export)
 	if err != nil {
 		return Ref{}, err
 	}
@@ -69,70 +67,7 @@ func (v *Vault) write(ctx context.Context, e Entry, export func(ctx context.Cont
 		err = fmt.Errorf("it has %d parts: too many", len(parts))
 	}
 	if err == nil {
-		err = v.put(ctx, manifestKey(e.ID), text)
+		err = v.store().Put(ctx, manifestKey(e.ID), text)
 	}
-	return Ref{ID: e.ID, Sum: hash(text)}, err
-}
-
-// parts stores a stream in parts.
-func (v *Vault) parts(ctx context.Context, id string, export func(ctx context.Context, w io.Writer) error) ([]part, error) {
-	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(ahead)
-	size := partSize
-	if v.partSize > 0 {
-		size = v.partSize
-	}
-	c := &cutter{ctx: ctx, vault: v, id: id, size: size, work: work}
-	err := export(ctx, c)
-	if err == nil {
-		err = c.cut()
-	}
-	if werr := work.Wait(); werr != nil { // the cause of whatever export said
-		err = werr
-	}
-	if err == nil && len(c.parts) == 0 {
-		err = errors.New("nothing was exported")
-	}
-	return c.parts, err
-}
-
-// cutter cuts a stream. It is for one goroutine.
-type cutter struct {
-	ctx   context.Context //nolint:containedctx // io.Writer has no room for it
-	vault *Vault
-	id    string
-	size  int
-	work  *errgroup.Group
-
-	buf   []byte
-	parts []part
-}
-
-// Write implements io.Writer.
-func (c *cutter) Write(p []byte) (int, error) {
-	for rest := p; len(rest) > 0; {
-		n := min(len(rest), c.size-len(c.buf))
-		c.buf, rest = append(c.buf, rest[:n]...), rest[n:]
-		if len(c.buf) < c.size {
-			break
-		}
-		if err := c.cut(); err != nil {
-			return 0, err
-		}
-	}
-	return len(p), nil
-}
-
-// cut sends what has come as a part, and waits while too many are on their way.
-func (c *cutter) cut() error {
-	if err := c.ctx.Err(); err != nil {
-		return context.Cause(c.ctx)
-	}
-	if len(c.buf) == 0 {
-		return nil
-	}
-	body, key := c.buf, partKey(c.id, len(c.parts))
-	c.buf, c.parts = nil, append(c.parts, part{Size: len(body), Sum: hash(body)})
-	c.work.Go(func() error { return c.vault.put(c.ctx, key, body) })
-	return nil
+	return Ref{ID: e.ID, Sum: parcel.Hash(text)}, err
 }
