@@ -199,6 +199,16 @@ func TestSnapshot(t *testing.T) {
 			"ID      NAME   KIND       DESKTOP   IMAGE          SHAPE    MEMORY     DISK      USED BY   AGE\n" +
 			"s0001   base   snapshot   d0001     0123456789ab   medium   49.0 MiB   8.0 MiB   0         119 min\n"},
 		step{line: "snapshot ls -q", out: "s0001\n"},
+		step{line: "snapshot exports", out: "NAME   SNAPSHOT   IMAGE   SHAPE   SIZE   AGE\n"},
+		step{line: "snapshot export base blob:login", out: "blob:login\n"},
+		step{line: "snapshot export base blob:login", status: 5, err: "login"},
+		step{line: "snapshot exports", out: "" +
+			"NAME         SNAPSHOT   IMAGE          SHAPE    SIZE       AGE\n" +
+			"blob:login   base       0123456789ab   medium   21.0 MiB   59 min\n"},
+		step{line: "snapshot import blob:login again", out: "s0002\n"},
+		step{line: "snapshot import blob:nope again", status: 4, err: "nope"},
+		step{line: "snapshot rm blob:login again", out: "blob:login\nagain\n"},
+		step{line: "snapshot rm blob:login", status: 4, err: "login"},
 		step{line: "snapshot rm nope", status: 4, err: "nope"},
 		step{line: "snapshot rm base", out: "base\n"},
 		step{line: "snapshot ls --json", out: "{\n  \"snapshots\": []\n}\n"},

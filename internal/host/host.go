@@ -12,6 +12,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/archive"
 	"github.com/deskfork/deskfork/internal/host/boot"
+	"github.com/deskfork/deskfork/internal/host/depot"
 	"github.com/deskfork/deskfork/internal/host/desk"
 	"github.com/deskfork/deskfork/internal/host/event"
 	"github.com/deskfork/deskfork/internal/host/metric"
@@ -52,6 +53,7 @@ type Host struct {
 	Workspaces *workspaces.Desk
 	// Archives moves their files in and out.
 	Archives *archive.Desk
+	Exports  *depot.Desk // of snapshots, in the blob store
 	// Usage is what desktops have used, and what that costs.
 	Usage *usage.Book
 
@@ -128,6 +130,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	h.env.Attach, h.Archives = h.Workspaces.Attach, &archive.Desk{Desktops: h, Workspaces: h.Workspaces, Logger: cfg.Logger}
 	h.Settings = &Settings{h}
 	h.Snapshots, h.Power = &Snapshots{h}, &Power{h}
+	h.Exports = &depot.Desk{Snapshots: h.Snapshots, Objects: h.Workspaces.Blobs().Objects, Key: h.Workspaces.Blobs().Key, Now: cfg.Now, Logger: cfg.Logger}
 	return h, nil
 }
 

@@ -81,6 +81,36 @@ type SnapshotList struct {
 	Snapshots []Snapshot `json:"snapshots"`
 }
 
+// ExportSnapshot asks to keep a snapshot in the blob store.
+type ExportSnapshot struct {
+	Name string `json:"name" minLength:"1" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" doc:"Unique among the project's exports"`
+}
+
+// ImportSnapshot asks to keep an export as a snapshot.
+type ImportSnapshot struct {
+	Name string `json:"name" minLength:"1" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" doc:"Unique in the project"`
+}
+
+// SnapshotExport is a snapshot in the blob store, with all that it stands on, except
+// its image.
+type SnapshotExport struct {
+	Name        string    `json:"name"`
+	Snapshot    string    `json:"snapshot,omitempty" doc:"The snapshot's name when it was exported"`
+	ImageDigest string    `json:"image_digest"`
+	Shape       string    `json:"shape"`
+	Accelerator string    `json:"accelerator"`
+	Hypervisor  string    `json:"hypervisor" doc:"Name and version; device state loads on no other"`
+	Digest      string    `json:"digest" doc:"The snapshot's"`
+	Bytes       int64     `json:"bytes" doc:"Compressed"`
+	Created     time.Time `json:"created"`
+	Fault       string    `json:"fault,omitempty" doc:"Why it cannot be read; absent when it can, as far as that is known before it is imported"`
+}
+
+// SnapshotExportList is a list, by name.
+type SnapshotExportList struct {
+	Exports []SnapshotExport `json:"exports"`
+}
+
 // Restore asks to put a desktop back to a snapshot of its own or another's
 // instant.
 type Restore struct {

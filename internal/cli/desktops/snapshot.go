@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +41,8 @@ one back.`,
 			return a.snapshot(cmd.Context(), given[0], given[1])
 		},
 	}
-	cmd.AddCommand(a.snapshotCreate(), a.snapshotLs(), a.snapshotInspect(), a.snapshotRm(), a.snapshotExport(), a.snapshotImport())
+	cmd.AddCommand(a.snapshotCreate(), a.snapshotLs(), a.snapshotInspect(), a.snapshotRm(),
+		a.snapshotExport(), a.snapshotImport(), a.snapshotExports())
 	return cmd
 }
 
@@ -136,9 +138,11 @@ func (a *group) snapshotInspect() *cobra.Command {
 
 func (a *group) snapshotRm() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm SNAPSHOT...", Short: "Remove snapshots",
-		Long:    `Removes snapshots. Desktops that stand on one are not harmed.`,
-		Example: "  vmhost snapshot rm logged-in",
+		Use: "rm SNAPSHOT|blob:EXPORT...", Short: "Remove snapshots",
+		Long: `Removes snapshots. Desktops that stand on one are not harmed. blob:EXPORT is one
+in the blob store.`,
+		Example: `  vmhost snapshot rm logged-in
+  vmhost snapshot rm blob:logged-in`,
 		Args:    command.Args(1, -1), ValidArgsFunction: a.CompleteSnapshots(0, -1),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			c, err := a.Client()
@@ -146,7 +150,12 @@ func (a *group) snapshotRm() *cobra.Command {
 				return err
 			}
 			for _, ref := range given {
-				if err := c.Snapshots().Remove(cmd.Context(), ref); err != nil {
+				remove := c.Snapshots().Remove
+				export, stored := strings.CutPrefix(ref, inStore)
+				if stored {
+					remove = c.Snapshots().RemoveStored
+				}
+				if err := remove(cmd.Context(), export); err != nil {
 					return err
 				}
 				if !a.JSON {

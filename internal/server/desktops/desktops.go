@@ -34,6 +34,7 @@ func Register(t *route.Table, h *host.Host) {
 	d.registerPower()
 	d.registerSnapshots()
 	d.registerExports()
+	d.registerStored()
 	d.registerWorkspaces()
 	d.registerArchives()
 	d.registerTree()

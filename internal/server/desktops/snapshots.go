@@ -82,6 +82,57 @@ func (d *desk) registerExports() {
 	}, route.Write.Long().Size(route.Unlimited), d.load)
 }
 
+type exportIn struct {
+	Snapshot string `path:"snapshot" maxLength:"63" doc:"Name or id"`
+	Body     api.ExportSnapshot
+}
+
+type exportRef struct {
+	Export string `path:"export" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" doc:"Name"`
+}
+
+type importIn struct {
+	Export string `path:"export" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" doc:"Name"`
+	Body   api.ImportSnapshot
+}
+
+// registerStored is what moves snapshots between host and blob store.
+func (d *desk) registerStored() {
+	tags := []string{"snapshots"}
+	route.Call(d.routes, huma.Operation{
+		OperationID: "store-snapshot", Method: http.MethodPost, Path: "/v1/snapshots/{snapshot}/exports", Tags: tags,
+		Summary: "Keep a snapshot in the blob store under a name", DefaultStatus: http.StatusCreated,
+		Description: "With all that it stands on, except its image, compressed, encrypted, and in parts whose digests are kept. " +
+			"It needs a store that encrypts.",
+	}, route.Write.Long(), func(ctx context.Context, in *exportIn) (*route.Reply[api.SnapshotExport], error) {
+		made, err := d.host.Exports.Export(ctx, route.Project(ctx), in.Snapshot, in.Body.Name)
+		return &route.Reply[api.SnapshotExport]{Body: made}, err
+	})
+	route.Call(d.routes, huma.Operation{
+		OperationID: "list-snapshot-exports", Method: http.MethodGet, Path: "/v1/snapshot-exports", Tags: tags,
+		Summary: "List the project's snapshots in the blob store, by name",
+	}, route.Read, func(ctx context.Context, _ *struct{}) (*route.Reply[api.SnapshotExportList], error) {
+		list, err := d.host.Exports.List(ctx, route.Project(ctx))
+		return &route.Reply[api.SnapshotExportList]{Body: api.SnapshotExportList{Exports: list}}, err
+	})
+	route.Call(d.routes, huma.Operation{
+		OperationID: "delete-snapshot-export", Method: http.MethodDelete, Path: "/v1/snapshot-exports/{export}", Tags: tags,
+		Summary: "Remove a snapshot from the blob store", Description: "Snapshots that were imported from it stay.",
+		DefaultStatus: http.StatusNoContent,
+	}, route.Write.Long(), func(ctx context.Context, in *exportRef) (*route.None, error) {
+		return nil, d.host.Exports.Remove(ctx, route.Project(ctx), in.Export)
+	})
+	route.Call(d.routes, huma.Operation{
+		OperationID: "import-snapshot-export", Method: http.MethodPost, Path: "/v1/snapshot-exports/{export}/import", Tags: tags,
+		Summary: "Keep a snapshot from the blob store under a name", DefaultStatus: http.StatusCreated,
+		Description: "The host needs the snapshot's image, and the hypervisor and class of CPU that it was made on. " +
+			"All of it is verified before it is listed; an object that is missing or damaged is named.",
+	}, route.Write.Long(), func(ctx context.Context, in *importIn) (*snapshotOut, error) {
+		v, err := d.host.Exports.Import(ctx, route.Project(ctx), in.Export, in.Body.Name)
+		return &snapshotOut{Location: "/v1/snapshots/" + v.ID, Body: v}, err
+	})
+}
+
 // export asks for the right to write: a snapshot's memory holds what reading a
 // desktop alone does not show.
 func (d *desk) export(w http.ResponseWriter, r *http.Request) error {

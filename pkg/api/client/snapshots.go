@@ -58,6 +58,35 @@ func (s *Snapshots) Import(ctx context.Context, name string, r io.Reader) (api.S
 	})
 }
 
+// Store keeps a snapshot in the host's blob store under a name, with all that it
+// stands on, except its image. The store has to encrypt.
+func (s *Snapshots) Store(ctx context.Context, ref, name string) (api.SnapshotExport, error) {
+	return fetch[api.SnapshotExport](ctx, s.c, call{
+		method: http.MethodPost, path: snapshotPath(ref) + "/exports", json: api.ExportSnapshot{Name: name},
+	})
+}
+
+// Stored lists the project's snapshots in the blob store, by name.
+func (s *Snapshots) Stored(ctx context.Context) ([]api.SnapshotExport, error) {
+	list, err := fetch[api.SnapshotExportList](ctx, s.c, call{path: "/v1/snapshot-exports"})
+	return list.Exports, err
+}
+
+// Fetch keeps what Store has put into the blob store, from this host or another one,
+// as a snapshot under a name. The host needs what Import needs.
+func (s *Snapshots) Fetch(ctx context.Context, export, name string) (api.Snapshot, error) {
+	return fetch[api.Snapshot](ctx, s.c, call{
+		method: http.MethodPost, path: storedPath(export) + "/import", json: api.ImportSnapshot{Name: name},
+	})
+}
+
+// RemoveStored removes a snapshot from the blob store.
+func (s *Snapshots) RemoveStored(ctx context.Context, export string) error {
+	return s.c.run(ctx, call{method: http.MethodDelete, path: storedPath(export)})
+}
+
+func storedPath(name string) string { return "/v1/snapshot-exports/" + seg(name) }
+
 func snapshotPath(ref string) string { return "/v1/snapshots/" + seg(ref) }
 
 // reading keeps the error of a reader apart from that of a writer.

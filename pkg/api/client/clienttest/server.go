@@ -28,6 +28,7 @@ type Server struct {
 	mu       sync.Mutex
 	guests   []*guest
 	saved    []*saved
+	stored   map[string]stored // by name
 	works    works.Works
 	gone     []api.Node // desktops that were deleted
 	made     int        // desktops ever

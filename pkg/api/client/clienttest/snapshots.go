@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -66,6 +67,71 @@ func (s *Server) routeSnapshots(m *http.ServeMux) {
 	}))
 	m.HandleFunc("GET /v1/snapshots/{s}/export", s.export)
 	m.HandleFunc("POST /v1/snapshots/import", s.on(s.restoreExport))
+	m.HandleFunc("POST /v1/snapshots/{s}/exports", s.on(s.store))
+	m.HandleFunc("GET /v1/snapshot-exports", s.on(func(*http.Request) (reply, *api.Error) {
+		list := api.SnapshotExportList{Exports: []api.SnapshotExport{}}
+		for _, name := range slices.Sorted(maps.Keys(s.stored)) {
+			list.Exports = append(list.Exports, s.stored[name].export)
+		}
+		return reply{body: list}, nil
+	}))
+	m.HandleFunc("DELETE /v1/snapshot-exports/{e}", s.on(func(r *http.Request) (reply, *api.Error) {
+		_, problem := s.inStore(r)
+		delete(s.stored, r.PathValue("e"))
+		return reply{status: http.StatusNoContent}, problem
+	}))
+	m.HandleFunc("POST /v1/snapshot-exports/{e}/import", s.on(s.fetch))
+}
+
+// stored is a snapshot in the blob store.
+type stored struct {
+	export api.SnapshotExport
+	saved  saved
+}
+
+func (s *Server) inStore(r *http.Request) (stored, *api.Error) {
+	v, ok := s.stored[r.PathValue("e")]
+	if !ok {
+		return v, api.Errorf(api.CodeNotFound, "the blob store has no export %s", r.PathValue("e"))
+	}
+	return v, nil
+}
+
+func (s *Server) store(r *http.Request) (reply, *api.Error) {
+	v, problem := s.snapshot(r.PathValue("s"))
+	if problem != nil {
+		return reply{}, problem
+	}
+	in, problem := read[api.ExportSnapshot](r)
+	if problem != nil {
+		return reply{}, problem
+	}
+	if _, there := s.stored[in.Name]; there {
+		return reply{}, api.Errorf(api.CodeConflict, "the blob store has an export %s", in.Name)
+	}
+	made := api.SnapshotExport{
+		Name: in.Name, Snapshot: v.info.Name, ImageDigest: v.info.ImageDigest, Shape: v.info.Shape, Accelerator: v.info.Accelerator,
+		Hypervisor: v.info.Hypervisor, Digest: v.info.Digest, Bytes: 21 << 20, Created: v.info.Created.Add(time.Hour),
+	}
+	if s.stored == nil {
+		s.stored = map[string]stored{}
+	}
+	s.stored[in.Name] = stored{made, *v}
+	return reply{http.StatusCreated, made}, nil
+}
+
+func (s *Server) fetch(r *http.Request) (reply, *api.Error) {
+	v, problem := s.inStore(r)
+	if problem != nil {
+		return reply{}, problem
+	}
+	in, problem := read[api.ImportSnapshot](r)
+	if problem != nil {
+		return reply{}, problem
+	}
+	d := v.saved.guest.info
+	d.ID = "" // of another host, it may be
+	return s.keep(in.Name, d, v.saved.guest)
 }
 
 // keep adds a snapshot, unless its name is taken.
