@@ -2,7 +2,9 @@
 // store and a sweep that drops it, whether it is still to be had. The rule is that of
 // package workspace: each makes its claim visible first and looks for the other's
 // afterwards, so that at least one of them sees the other. A thing is a name with all
-// objects below it, and no name is used again.
+// objects below it, and no name is used again. Who makes one holds it without a break
+// from before its first object until its use is recorded; then no sweep ever puts a
+// tomb on it while that record stands.
 package claim
 
 import (

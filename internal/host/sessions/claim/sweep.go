@@ -33,7 +33,8 @@ type Sweeper struct {
 	// end, in the order in which they go: what makes a thing whole goes first.
 	Kinds []string
 	// Needed says what must stay besides what is held. What was recorded before the
-	// call is in its answer. It is called twice, with the things that are there.
+	// call is in its answer. It is called twice, with the things that were there
+	// before it was called.
 	Needed func(ctx context.Context, there map[string]bool) (map[string]bool, error)
 	// DryRun only counts.
 	DryRun bool
@@ -134,34 +135,26 @@ func (w *sweep) decide(ctx context.Context, candidates []string, needed map[stri
 	return nil
 }
 
-// look lists what is there and what of it is needed: holds first, because they end
-// when something has been recorded.
+// look lists what is there and what of it is needed. First what is there: whoever
+// made it held it before, and lets it go when its use has been recorded, so that it
+// is found in one of the lists behind. Between these two holds come first, for the
+// same reason.
 func (w *sweep) look(ctx context.Context) (map[string]*thing, map[string]bool, error) {
+	there, err := w.things(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
 	held := map[string]bool{}
-	err := w.Each(ctx, holds, func(name string, o workspace.Info) error {
+	err = w.Each(ctx, holds, func(name string, o workspace.Info) error {
 		held[name] = held[name] || !w.old(workspace.HeldUntil(o.Key))
 		return nil
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	there, names := map[string]*thing{}, map[string]bool{}
-	for _, kind := range w.Kinds {
-		err := w.Each(ctx, kind, func(name string, o workspace.Info) error {
-			if there[name] == nil {
-				there[name], names[name] = &thing{}, true
-			}
-			t := there[name]
-			t.objects++
-			t.bytes += o.Size
-			if o.Modified.After(t.newest) {
-				t.newest = o.Modified
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, nil, err
-		}
+	names := map[string]bool{}
+	for name := range there {
+		names[name] = true
 	}
 	needed, err := w.Needed(ctx, names)
 	if err != nil {
@@ -173,6 +166,29 @@ func (w *sweep) look(ctx context.Context) (map[string]*thing, map[string]bool, e
 		}
 	}
 	return there, needed, nil
+}
+
+// things lists what is there.
+func (w *sweep) things(ctx context.Context) (map[string]*thing, error) {
+	there := map[string]*thing{}
+	for _, kind := range w.Kinds {
+		err := w.Each(ctx, kind, func(name string, o workspace.Info) error {
+			if there[name] == nil {
+				there[name] = &thing{}
+			}
+			t := there[name]
+			t.objects++
+			t.bytes += o.Size
+			if o.Modified.After(t.newest) {
+				t.newest = o.Modified
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return there, nil
 }
 
 func (w *sweep) old(t time.Time) bool { return w.now.Sub(t) > grace }

@@ -48,6 +48,17 @@ func store(ctx context.Context, s Store, set, name, text string) (session.Output
 	return e, s.put(ctx, set, e.ContentHash, to, e.Size)
 }
 
+// Sets are the sets that one run has, before and after a pause.
+func Sets(ctx context.Context, s Store, pause func()) (before, after string, err error) {
+	o, p := New(Config{Store: s}), newPlace(session.OutputsCollect, "/")
+	before, err = o.current(ctx, p)
+	if err == nil {
+		pause()
+		after, err = o.current(ctx, p)
+	}
+	return before, after, errors.Join(err, o.forsake(ctx, p))
+}
+
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return prefix + hex.EncodeToString(sum[:])

@@ -80,7 +80,11 @@ func (s Store) Prune(ctx context.Context, p retain.Policy, publications func(con
 				continue
 			}
 			needed[set] = true
-			if known = known || there[set]; !there[set] {
+			is, err := s.there(ctx, there, *p.Output)
+			if err != nil {
+				return nil, err
+			}
+			if known = known || is; !is {
 				out.Missing = append(out.Missing, p.Output.ID)
 			}
 		}
@@ -98,6 +102,20 @@ func (s Store) Prune(ctx context.Context, p retain.Policy, publications func(con
 	var err error
 	out.Report, err = w.Sweep(ctx)
 	return out, err
+}
+
+// there says whether the store has what a candidate names: one that came after the
+// list is looked for.
+func (s Store) there(ctx context.Context, listed map[string]bool, c session.Candidate) (bool, error) {
+	set, id, _ := parts(c)
+	if listed[set] {
+		return true, nil
+	}
+	_, err := s.Objects.Stat(ctx, s.Root+manifests+set+"/"+id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // history is what each session has published. A checkpoint's name stands for set and

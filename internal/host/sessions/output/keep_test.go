@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/sessions/claim"
@@ -227,6 +228,21 @@ func TestRunOutlivesItsHold(t *testing.T) {
 	}
 	if got, err := reads(t.Context(), output.NewReader(s.store, "r"), late); err != nil || got != "second" {
 		t.Errorf("read %q, %v", got, err)
+	}
+}
+
+// TestSetIsHeldWithoutABreak: a run whose hold has ended begins another set, for the
+// first may be condemned in passing.
+func TestSetIsHeldWithoutABreak(t *testing.T) {
+	t.Parallel()
+	for pause, same := range map[time.Duration]bool{claim.Life - time.Minute: true, claim.Life + time.Minute: false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := output.Store{Space: claim.Space{Objects: &blobtest.Memory{}, Root: output.Root}}
+			before, after, err := output.Sets(t.Context(), s, func() { <-time.After(pause) })
+			if err != nil || (before == after) != same {
+				t.Errorf("after %s: %q, then %q, %v", pause, before, after, err)
+			}
+		})
 	}
 }
 

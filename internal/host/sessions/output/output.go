@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/sessions/claim"
@@ -51,7 +52,7 @@ type place struct {
 	files    live.Files    // nil before Attach
 	watch    *watch        // nil unless watched
 	set      string        // guarded by Outputs.mu
-	held     bool          // guarded by Outputs.mu; the set is, since something of it was stored
+	held     time.Time     // guarded by Outputs.mu; until when the set is held; zero: not at all
 	stored   map[blob]bool // guarded by Outputs.mu; what is in the store
 	named    map[blob]bool // guarded by Outputs.mu; what manifests name
 }
@@ -217,12 +218,16 @@ func (o *Outputs) Finalize(ctx context.Context, s session.OutputSet) (session.Ca
 	return c, nil
 }
 
-// renew holds the set anew, and gives it. A run may last longer than a hold: one that
-// a sweep has dropped meanwhile is left to it, and everything is stored again, which
-// is all still in the guest.
+// renew holds the set anew, and gives it. A run may last longer than a hold: then it
+// begins another set, and everything is stored again, which is all still in the guest.
+// So what is published has been held all the time, and no sweep condemns it in passing.
 func (o *Outputs) renew(ctx context.Context, p *place) (string, error) {
 	for {
+		now := time.Now().Round(0) // the end of a hold is told by calendars, in suspended hosts too
 		o.mu.Lock()
+		if !p.held.IsZero() && p.held.Before(now) {
+			p.set, p.held = token.NewID('o'), time.Time{}
+		}
 		set := p.set
 		o.mu.Unlock()
 		err := o.cfg.Store.Hold(ctx, set, holder)
@@ -230,9 +235,12 @@ func (o *Outputs) renew(ctx context.Context, p *place) (string, error) {
 			err = o.cfg.Store.Dropped(ctx, set)
 		}
 		o.mu.Lock()
-		p.held = err == nil
-		if errors.Is(err, claim.ErrDropped) && p.set == set {
-			p.set = token.NewID('o')
+		switch {
+		case p.set != set: // somebody else was faster
+		case err == nil:
+			p.held = now.Add(claim.Life)
+		case errors.Is(err, claim.ErrDropped):
+			p.set, p.held = token.NewID('o'), time.Time{}
 		}
 		o.mu.Unlock()
 		if !errors.Is(err, claim.ErrDropped) {
@@ -244,7 +252,7 @@ func (o *Outputs) renew(ctx context.Context, p *place) (string, error) {
 // current is the set, which is held.
 func (o *Outputs) current(ctx context.Context, p *place) (string, error) {
 	o.mu.Lock()
-	set, held := p.set, p.held
+	set, held := p.set, p.held.After(time.Now())
 	o.mu.Unlock()
 	if held {
 		return set, nil
@@ -303,7 +311,7 @@ func (o *Outputs) Release(ctx context.Context, _ session.Tenure, b session.Bindi
 // changed since, and lets the set go. What is left of it is swept away.
 func (o *Outputs) forsake(ctx context.Context, p *place) error {
 	o.mu.Lock()
-	sets, waste := map[string]bool{p.set: p.held}, []blob{}
+	sets, waste := map[string]bool{p.set: !p.held.IsZero()}, []blob{}
 	for b := range p.stored {
 		sets[b.set] = true
 		if !p.named[b] {
