@@ -125,6 +125,63 @@ func TestPin(t *testing.T) {
 	}
 }
 
+// TestCondemnedInPassing: a checkpoint that is written and published between any two
+// calls of a sweep, by a host whose clock is days behind, never has a tomb: nobody who
+// builds on it is refused, not even when the sweep is killed.
+func TestCondemnedInPassing(t *testing.T) {
+	t.Parallel()
+	for at := 1; ; at++ {
+		reached := false
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(uint64(at))
+			w.history(t, 3)
+			wait(3 * time.Hour)
+			w.behind = 72 * time.Hour
+			var made *workspace.Manifest
+			s := blobtest.NewFaulty(&w.store, func(c blobtest.Call) (f blobtest.Fault) {
+				if c.N >= at {
+					reached = true
+					f.Before = func() {
+						if made == nil {
+							made = w.pinnedOne(t)
+						} else if err := workspace.Usable(t.Context(), &w.store, made.Ref); err != nil {
+							t.Errorf("published before call %d, and at call %d, %s %s: %v", at, c.N, c.Op, c.Key, err)
+						}
+					}
+				}
+				return f
+			})
+			if _, err := w.sweeper(s, retain.Policy{Last: 1}).Sweep(t.Context()); err != nil {
+				t.Errorf("sweep: %v", err)
+			}
+			if made != nil {
+				w.check(t, made.Ref)
+			}
+		})
+		if !reached {
+			break
+		}
+	}
+}
+
+// pinnedOne publishes a checkpoint that is pinned before it is let go, as that which
+// counts in a workspace is.
+func (w *world) pinnedOne(t *testing.T) *workspace.Manifest {
+	t.Helper()
+	req, disk := w.next(nil)
+	m, err := (&checkpoint.Store{Objects: &w.store}).Write(t.Context(), req)
+	if err == nil {
+		w.mu.Lock()
+		w.pinned[m.Ref], w.disks[m.Ref] = true, disk
+		w.mu.Unlock()
+		err = workspace.Release(t.Context(), &w.store, m.Ref, "writer")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 // keepNewest checks what the policy of these tests keeps.
 func keepNewest(t *testing.T, w *world) {
 	t.Helper()

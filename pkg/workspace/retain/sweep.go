@@ -138,24 +138,22 @@ func (w *sweep) run(ctx context.Context) error {
 }
 
 // candidates are old checkpoints that neither the policy, a root nor a hold
-// wants, and old packs without a manifest.
+// wants, and old packs without a manifest. They are listed before it is asked what
+// is needed: whoever wrote them held them before, and lets them go when they have
+// been published, so that one that is used is found to be.
 func (w *sweep) candidates(ctx context.Context) (map[workspace.Ref]bool, error) {
-	keep, err := w.needed(ctx)
-	if err != nil {
-		return nil, err
-	}
+	found := map[workspace.Ref]bool{}
 	if err := w.load(ctx); err != nil {
 		return nil, err
 	}
-	found := map[workspace.Ref]bool{}
 	for r, m := range w.there {
-		if !keep[r] && w.old(m.Created) {
+		if w.old(m.Created) {
 			found[r] = true
 		}
 	}
 	// What has a tomb and no manifest was dropped before: packs knows.
 	tombs := map[workspace.Ref]bool{}
-	err = w.each(ctx, workspace.TombPrefix, func(r workspace.Ref, o workspace.Info) error {
+	err := w.each(ctx, workspace.TombPrefix, func(r workspace.Ref, o workspace.Info) error {
 		tombs[r] = tombs[r] || w.old(o.Modified)
 		return nil
 	})
@@ -163,7 +161,7 @@ func (w *sweep) candidates(ctx context.Context) (map[workspace.Ref]bool, error) 
 		return nil, err
 	}
 	err = w.each(ctx, workspace.PackPrefix, func(r workspace.Ref, o workspace.Info) error {
-		if w.there[r] == nil && !keep[r] && !tombs[r] && w.old(o.Modified) {
+		if w.there[r] == nil && !tombs[r] && w.old(o.Modified) {
 			found[r] = true
 		}
 		return nil
@@ -171,7 +169,11 @@ func (w *sweep) candidates(ctx context.Context) (map[workspace.Ref]bool, error) 
 	if err != nil {
 		return nil, err
 	}
-	return found, nil
+	keep, err := w.needed(ctx)
+	for r := range keep {
+		delete(found, r)
+	}
+	return found, err
 }
 
 func (w *sweep) old(t time.Time) bool { return w.now.Sub(t) > w.grace }

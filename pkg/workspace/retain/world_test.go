@@ -27,6 +27,8 @@ type world struct {
 	store blobtest.Memory
 	// faithless forgets holds on parents, so that tombs alone protect them.
 	faithless bool
+	// behind is how much the clock of writers is wrong.
+	behind time.Duration
 
 	mu        sync.Mutex
 	published map[workspace.Ref]bool
@@ -86,7 +88,7 @@ func (w *world) next(parent *workspace.Manifest) (checkpoint.Request, []byte) {
 	}
 	return checkpoint.Request{
 		Ref: id, Parent: parent, Source: bytes.NewReader(disk), Size: int64(len(disk)), Changed: changed,
-		Created: time.Now(), Holder: "writer",
+		Created: time.Now().Add(-w.behind), Holder: "writer",
 	}, disk
 }
 
