@@ -160,6 +160,8 @@ func TestHelp(t *testing.T) {
 		{"workspace", "import"},
 		{"workspace", "prune"},
 		{"outputs", "prune"},
+		{"outputs", "ls"},
+		{"outputs", "get"},
 		{"workspace", "verify"},
 		{"pause"},
 		{"suspend"},

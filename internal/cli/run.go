@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -257,50 +255,20 @@ func (a *app) follow(ctx context.Context, runs *client.Runs, id string, quiet bo
 	return api.Run{}, api.Errorf(api.CodeInternal, "run %s told no end", id)
 }
 
-// fetch puts the deliverables into a directory. Names that lead out of it are
-// refused by the directory itself.
+// fetch puts the deliverables into a directory.
 func (a *app) fetch(ctx context.Context, runs *client.Runs, r api.Run, f runFlags) error {
-	if err := os.MkdirAll(f.outputs, 0o755); err != nil {
-		return fmt.Errorf("outputs are published, and were not fetched: %w", err)
-	}
-	root, err := os.OpenRoot(f.outputs)
-	if err != nil {
-		return fmt.Errorf("outputs are published, and were not fetched: %w", err)
-	}
-	defer root.Close()
 	list, err := runs.Outputs(ctx, r.ID)
-	if err != nil {
-		return err
+	if err == nil {
+		err = transfer.Outputs(ctx, f.outputs, list, func(ctx context.Context, path string, w io.Writer) error {
+			return runs.Output(ctx, r.ID, path, w)
+		})
 	}
-	for _, file := range list {
-		if err := fetchOne(ctx, runs, root, r.ID, file.Path); err != nil {
-			return err
-		}
+	if err != nil {
+		a.Say("vmhost: they are published; vmhost outputs get %s fetches them", r.Workspace)
+		return err
 	}
 	if !f.quiet {
 		a.Say("vmhost: %d outputs in %s", len(list), f.outputs)
-	}
-	return nil
-}
-
-// fetchOne makes one file, whole or not at all.
-func fetchOne(ctx context.Context, runs *client.Runs, root *os.Root, run, name string) error {
-	if dir := path.Dir(name); dir != "." {
-		if err := root.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("fetch output: %w", err)
-		}
-	}
-	part := path.Join(path.Dir(name), ".vmhost-"+run)
-	w, err := root.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("fetch output: %w", err)
-	}
-	err = runs.Output(ctx, run, name, w)
-	if err = errors.Join(err, w.Close()); err == nil {
-		err = root.Rename(part, name)
-	}
-	if err != nil {
-		return errors.Join(err, root.Remove(part))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/deskfork/deskfork/internal/cli"
 	"github.com/deskfork/deskfork/internal/host/hosttest"
 	"github.com/deskfork/deskfork/internal/server"
+	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/vm"
 )
 
@@ -62,6 +63,24 @@ func TestRunForAPerson(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(results, "d", "x")); err != nil || string(got) != "made\n" {
 		t.Errorf("output %q, %v", got, err)
+	}
+	again := t.TempDir()
+	if status, stdout, stderr := s.vmhost(t.Context(), "", "outputs", "get", "work", "--into", again); status != 0 || !strings.HasPrefix(stdout.String(), "1 outputs in ") {
+		t.Errorf("get: status %d, %q, %q", status, stdout, stderr)
+	}
+	if got, err := os.ReadFile(filepath.Join(again, "d", "x")); err != nil || string(got) != "made\n" {
+		t.Errorf("output again %q, %v", got, err)
+	}
+	status, stdout, stderr = s.vmhost(t.Context(), "", "outputs", "ls", "work")
+	id, _, _ := strings.Cut(stdout.String(), " ")
+	if status != 0 || !strings.HasPrefix(id, "out_") {
+		t.Errorf("ls: status %d, %q, %q", status, stdout, stderr)
+	}
+	if status, stdout, stderr := s.vmhost(t.Context(), "", "outputs", "ls", "work", id); status != 0 || stdout.String() != "d/x  5 B\n" {
+		t.Errorf("ls of one: status %d, %q, %q", status, stdout, stderr)
+	}
+	if status, _, stderr := s.vmhost(t.Context(), "", "outputs", "get", "none"); status != api.CodeNotFound.ExitStatus() {
+		t.Errorf("get of none: status %d, %q", status, stderr)
 	}
 	if status, stdout, stderr := s.vmhost(t.Context(), "", "outputs", "prune", "--last", "5"); status != 0 || stdout.String() != "1 kept, 0 dropped, 0 spared; 0 inputs; 0 B in 0 objects\n" {
 		t.Errorf("prune: status %d, %q, %q", status, stdout, stderr)

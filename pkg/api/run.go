@@ -106,8 +106,7 @@ type RuntimeCheckpoint struct {
 	Portable bool   `json:"portable" doc:"Other hosts can go on from it; otherwise it lies on the one that made it alone"`
 }
 
-// RunList is a list, newest first. Runs are forgotten some time after their end,
-// and when the daemon ends.
+// RunList is a list, newest first. The oldest are forgotten some time after their end.
 type RunList struct {
 	Runs []Run `json:"runs"`
 }
@@ -130,6 +129,19 @@ type OutputFile struct {
 // OutputList is the deliverables of a run by path.
 type OutputList struct {
 	Files []OutputFile `json:"files"`
+}
+
+// OutputSet is what one run has published besides its workspace.
+type OutputSet struct {
+	ID        string    `json:"id"`
+	Newest    bool      `json:"newest" doc:"It is what the workspace's publication names"`
+	Published time.Time `json:"published,omitzero" doc:"Missing: not known"`
+}
+
+// OutputSetList is what the runs of a workspace have published and prunes have left,
+// newest first.
+type OutputSetList struct {
+	Sets []OutputSet `json:"sets"`
 }
 
 // PruneOutputs asks to remove outputs of runs that a policy does not keep. The newest

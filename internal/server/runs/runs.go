@@ -34,6 +34,7 @@ func Register(t *route.Table, d *sessions.Desk, beat time.Duration) {
 	r := &desk{routes: t, desk: d, beat: beat}
 	r.registerRuns()
 	r.registerPrune()
+	r.registerPublished()
 	r.registerStreams()
 	t.Schema(api.RunEvent{})
 }
@@ -131,6 +132,40 @@ func (d *desk) registerStreams() {
 	}, route.Read.Long(), d.output)
 }
 
+type inWorkspace struct {
+	Workspace string `path:"workspace" maxLength:"200" doc:"Its name"`
+}
+
+type inOutputs struct {
+	Workspace string `path:"workspace" maxLength:"200" doc:"Its name"`
+	Outputs   string `path:"outputs" maxLength:"80" doc:"Their id"`
+}
+
+func (d *desk) registerPublished() {
+	const all, one = "/v1/workspaces/{workspace}/outputs", "/v1/workspaces/{workspace}/outputs/{outputs}"
+	route.Call(d.routes, huma.Operation{
+		OperationID: "list-published-outputs", Method: http.MethodGet, Path: all, Tags: []string{"runs"},
+		Summary:     "List what the runs of a workspace have published besides it, newest first",
+		Description: "Also of runs that are not known any more, and of other hosts with the same database and store; what prunes have removed is not in it.",
+	}, route.Read.Long(), func(ctx context.Context, in *inWorkspace) (*route.Reply[api.OutputSetList], error) {
+		v, err := d.desk.Published(ctx, route.Project(ctx), in.Workspace)
+		return &route.Reply[api.OutputSetList]{Body: v}, err
+	})
+	route.Call(d.routes, huma.Operation{
+		OperationID: "list-published-files", Method: http.MethodGet, Path: one, Tags: []string{"runs"},
+		Summary: "List the deliverables of one of these, by path",
+	}, route.Read.Long(), func(ctx context.Context, in *inOutputs) (*route.Reply[api.OutputList], error) {
+		v, err := d.desk.PublishedFiles(ctx, route.Project(ctx), in.Workspace, in.Outputs)
+		return &route.Reply[api.OutputList]{Body: v}, err
+	})
+	d.routes.Stream(huma.Operation{
+		OperationID: "read-published-file", Method: http.MethodGet, Path: one + "/file", Tags: []string{"runs"},
+		Summary:    "Read one deliverable of these",
+		Parameters: append(spec.Path("workspace", "outputs"), spec.Query("path", "string", "As it is listed")),
+		Responses:  spec.Answers(http.StatusOK, "Its bytes", "application/octet-stream"),
+	}, route.Read.Long(), d.published)
+}
+
 // hash is what one looks like.
 var hash = regexp.MustCompile(`^(sha256:[0-9a-f]{64})?$`)
 
@@ -181,11 +216,24 @@ func (d *desk) events(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (d *desk) output(w http.ResponseWriter, r *http.Request) error {
+	return send(w, r, func(ctx context.Context, project, path string) (api.OutputFile, io.ReadCloser, error) {
+		return d.desk.Output(ctx, project, r.PathValue("run"), path)
+	})
+}
+
+func (d *desk) published(w http.ResponseWriter, r *http.Request) error {
+	return send(w, r, func(ctx context.Context, project, path string) (api.OutputFile, io.ReadCloser, error) {
+		return d.desk.PublishedFile(ctx, project, r.PathValue("workspace"), r.PathValue("outputs"), path)
+	})
+}
+
+// send sends one deliverable.
+func send(w http.ResponseWriter, r *http.Request, open func(ctx context.Context, project, path string) (api.OutputFile, io.ReadCloser, error)) error {
 	path := r.URL.Query().Get("path")
 	if path == "" {
 		return api.Errorf(api.CodeInvalid, "path: want that of an output")
 	}
-	f, body, err := d.desk.Output(r.Context(), route.Project(r.Context()), r.PathValue("run"), path)
+	f, body, err := open(r.Context(), route.Project(r.Context()), path)
 	if err != nil {
 		return err
 	}

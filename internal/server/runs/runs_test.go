@@ -107,6 +107,22 @@ func TestRunRoutes(t *testing.T) {
 	if err := c.Runs().Output(t.Context(), r.ID, "a b", &got); err != nil || got.String() != "made\n" {
 		t.Errorf("output: %q, %v", got.String(), err)
 	}
+	sets, err := c.Runs().Published(t.Context(), "work")
+	if err != nil || len(sets) != 1 || sets[0].ID != last.Outputs.ID || !sets[0].Newest {
+		t.Fatalf("published: %+v, %v", sets, err)
+	}
+	if files, err := c.Runs().PublishedFiles(t.Context(), "work", sets[0].ID); err != nil || len(files) != 1 || files[0].Path != "a b" {
+		t.Errorf("published files: %+v, %v", files, err)
+	}
+	got.Reset()
+	if err := c.Runs().PublishedFile(t.Context(), "work", sets[0].ID, "a b", &got); err != nil || got.String() != "made\n" {
+		t.Errorf("published file: %q, %v", got.String(), err)
+	}
+	for _, name := range []string{"", "none"} {
+		if err := c.Runs().PublishedFile(t.Context(), "work", sets[0].ID, name, &got); err == nil {
+			t.Errorf("file %q is there", name)
+		}
+	}
 	if p, err := c.Runs().Prune(t.Context(), api.PruneOutputs{Last: 1, DryRun: true}); err != nil || p.Kept != 1 || p.Dropped == nil || len(p.Dropped) != 0 {
 		t.Errorf("prune: %+v, %v", p, err)
 	}

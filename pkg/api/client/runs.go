@@ -74,7 +74,37 @@ func (r *Runs) Outputs(ctx context.Context, id string) ([]api.OutputFile, error)
 // Output writes one deliverable to w. An error says that what was written is not
 // whole.
 func (r *Runs) Output(ctx context.Context, id, path string, w io.Writer) error {
-	resp, err := r.c.open(ctx, call{path: runPath(id) + "/output", query: url.Values{"path": {path}}})
+	return r.c.output(ctx, runPath(id)+"/output", path, w)
+}
+
+// Published lists what the runs of a workspace have published and prunes have left,
+// newest first, whether the runs are still known or not.
+func (r *Runs) Published(ctx context.Context, workspace string) ([]api.OutputSet, error) {
+	list, err := fetch[api.OutputSetList](ctx, r.c, call{path: publishedPath(workspace, "")})
+	return list.Sets, err
+}
+
+// PublishedFiles lists the deliverables of one of them, by path.
+func (r *Runs) PublishedFiles(ctx context.Context, workspace, id string) ([]api.OutputFile, error) {
+	list, err := fetch[api.OutputList](ctx, r.c, call{path: publishedPath(workspace, id)})
+	return list.Files, err
+}
+
+// PublishedFile writes one of these to w, as Output does.
+func (r *Runs) PublishedFile(ctx context.Context, workspace, id, path string, w io.Writer) error {
+	return r.c.output(ctx, publishedPath(workspace, id)+"/file", path, w)
+}
+
+func publishedPath(workspace, id string) string {
+	p := "/v1/workspaces/" + seg(workspace) + "/outputs"
+	if id != "" {
+		p += "/" + seg(id)
+	}
+	return p
+}
+
+func (c *Client) output(ctx context.Context, route, path string, w io.Writer) error {
+	resp, err := c.open(ctx, call{path: route, query: url.Values{"path": {path}}})
 	if err != nil {
 		return err
 	}
@@ -82,7 +112,7 @@ func (r *Runs) Output(ctx context.Context, id, path string, w io.Writer) error {
 	from := &reading{r: resp.Body}
 	if _, err := io.Copy(w, from); err != nil {
 		if from.err != nil {
-			return r.c.fault(ctx, fmt.Errorf("read output %s: %w", path, err))
+			return c.fault(ctx, fmt.Errorf("read output %s: %w", path, err))
 		}
 		return fmt.Errorf("write output %s: %w", path, err)
 	}

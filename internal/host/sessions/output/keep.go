@@ -2,12 +2,16 @@ package output
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,14 +35,14 @@ type owner struct {
 // which a policy keeps some. What the pointer names needs no mark to stay. Idempotent.
 func (s Store) Mark(ctx context.Context, scope session.Scope, c session.Candidate) error {
 	set, id, ok := parts(c)
-	if !ok {
-		return nil // another provider's, who sweeps it
+	if !ok || set == "" {
+		return nil // another provider's, who sweeps it; or swept by nobody
 	}
 	text, err := json.Marshal(owner{scope.Workspace, scope.Environment, scope.Session})
 	if err != nil {
 		return fmt.Errorf("mark outputs: %w", err)
 	}
-	err = s.Objects.Put(ctx, s.Root+marks+set+"/"+id, bytes.NewReader(text), int64(len(text)))
+	err = s.Objects.Put(ctx, s.key(marks, set, id), bytes.NewReader(text), int64(len(text)))
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("mark outputs %s: %w", c.ID, err)
 	}
@@ -111,7 +115,7 @@ func (s Store) there(ctx context.Context, listed map[string]bool, c session.Cand
 	if listed[set] {
 		return true, nil
 	}
-	_, err := s.Objects.Stat(ctx, s.Root+manifests+set+"/"+id)
+	_, err := s.Objects.Stat(ctx, s.key(manifests, set, id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -122,16 +126,58 @@ func (s Store) there(ctx context.Context, listed map[string]bool, c session.Cand
 // manifest.
 func (s Store) history(ctx context.Context) (map[owner][]workspace.Checkpoint, error) {
 	all := map[owner][]workspace.Checkpoint{}
-	err := s.Each(ctx, marks, func(set string, o workspace.Info) error {
-		of, err := s.mark(ctx, o.Key)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // another sweep was faster
-		}
+	err := s.marked(ctx, func(of owner, set string, o workspace.Info) {
 		ref := workspace.Ref{Workspace: workspace.ID(set), Checkpoint: workspace.CheckpointID(o.Key)}
 		all[of] = append(all[of], workspace.Checkpoint{Ref: ref, Created: o.Modified})
-		return err
 	})
 	return all, err
+}
+
+// marked tells of each mark whose it is.
+func (s Store) marked(ctx context.Context, fn func(of owner, set string, o workspace.Info)) error {
+	return s.Each(ctx, marks, func(set string, o workspace.Info) error {
+		of, err := s.mark(ctx, o.Key)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a sweep was faster
+		}
+		if err == nil {
+			fn(of, set, o)
+		}
+		return err
+	})
+}
+
+// Published are outputs that a session has published.
+type Published struct {
+	session.Candidate
+
+	Time time.Time // zero: not known
+}
+
+// Published lists what a session has published and sweeps have left, newest first.
+// Current is what its pointer names.
+func (s Store) Published(ctx context.Context, scope session.Scope, current *session.Candidate) ([]Published, error) {
+	want := owner{scope.Workspace, scope.Environment, scope.Session}
+	var all []Published
+	err := s.marked(ctx, func(of owner, set string, o workspace.Info) {
+		id := path.Base(o.Key)
+		if of == want {
+			c := session.Candidate{ID: idPrefix + id, ContentHash: prefix + id, Metadata: session.Metadata{metaSet: set}}
+			all = append(all, Published{c, o.Modified})
+		}
+	})
+	slices.SortFunc(all, func(a, b Published) int { return cmp.Or(b.Time.Compare(a.Time), strings.Compare(a.ID, b.ID)) })
+	if current == nil {
+		return all, err
+	}
+	newest := Published{Candidate: *current}
+	all = slices.DeleteFunc(all, func(p Published) bool {
+		if p.ID == current.ID {
+			newest.Time = p.Time
+		}
+		return p.ID == current.ID
+	})
+	return append([]Published{newest}, all...), err
 }
 
 // mark reads whose a mark is. One that is damaged ends a sweep: nobody knows what it
@@ -173,7 +219,7 @@ func NewReader(s Store, name string) *Reader {
 // has it already.
 func (r *Reader) Open(ctx context.Context, c session.Candidate) (*Deposit, error) {
 	set, _, ok := parts(c)
-	if ok {
+	if ok && set != "" {
 		if err := r.hold(ctx, set); err != nil {
 			return nil, fmt.Errorf("outputs %s: %w", c.ID, err)
 		}

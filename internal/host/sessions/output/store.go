@@ -24,7 +24,8 @@ import (
 const Root = "outputs/"
 
 // What is below Root. All of one tenure is one set, whose name is not used again, and
-// shares nothing with others.
+// shares nothing with others. Stores have outputs from before there were sets, without
+// that segment: they are read, and no sweep removes them.
 const (
 	blobs     = "blobs/"     // + set/hash, keyed where the store is encrypted
 	manifests = "manifests/" // + set/hash of the manifest
@@ -71,7 +72,15 @@ func (s Store) name(set, hash string) (string, error) {
 		m.Write(sum)
 		sum = m.Sum(nil)
 	}
-	return s.Root + blobs + set + "/" + hex.EncodeToString(sum), nil
+	return s.key(blobs, set, hex.EncodeToString(sum)), nil
+}
+
+// key is where something of a set lies.
+func (s Store) key(kind, set, name string) string {
+	if set != "" {
+		name = set + "/" + name
+	}
+	return s.Root + kind + name
 }
 
 // spool is a file on its way to the store.
@@ -126,8 +135,8 @@ func (s Store) manifest(ctx context.Context, set string, t session.Tenure, entri
 	for _, e := range entries {
 		total += e.Size
 	}
-	c := session.Candidate{ID: "out_" + id, ContentHash: prefix + id, Metadata: session.Metadata{metaSet: set, "files": len(entries), "bytes": total}}
-	err = s.Objects.Put(ctx, s.Root+manifests+set+"/"+id, bytes.NewReader(text), int64(len(text)))
+	c := session.Candidate{ID: idPrefix + id, ContentHash: prefix + id, Metadata: session.Metadata{metaSet: set, "files": len(entries), "bytes": total}}
+	err = s.Objects.Put(ctx, s.key(manifests, set, id), bytes.NewReader(text), int64(len(text)))
 	if errors.Is(err, fs.ErrExist) {
 		_, err = s.Manifest(ctx, c)
 	}
@@ -140,7 +149,7 @@ func (s Store) manifest(ctx context.Context, set string, t session.Tenure, entri
 // Manifest reads what a candidate names, and nothing else.
 func (s Store) Manifest(ctx context.Context, c session.Candidate) (Manifest, error) {
 	set, id, ok := parts(c)
-	key := s.Root + manifests + set + "/" + id
+	key := s.key(manifests, set, id)
 	if !ok {
 		return Manifest{}, fmt.Errorf("outputs %q are not of this provider: %w", c.ID, session.ErrForeign)
 	}
@@ -161,12 +170,16 @@ func (s Store) Manifest(ctx context.Context, c session.Candidate) (Manifest, err
 	return m, nil
 }
 
+// idPrefix begins the id of a candidate.
+const idPrefix = "out_"
+
 // parts are the set and the manifest that a candidate names; ok is false when it is
-// not of this provider.
+// not of this provider. One from before there were sets has none.
 func parts(c session.Candidate) (set, id string, ok bool) {
 	set, _ = c.Metadata[metaSet].(string)
+	_, has := c.Metadata[metaSet]
 	id = strings.TrimPrefix(c.ContentHash, prefix)
-	return set, id, c.ID == "out_"+id && set != "" && !strings.Contains(set, "/")
+	return set, id, c.ID == idPrefix+id && has == (set != "") && !strings.Contains(set+id, "/")
 }
 
 func missing(key string, err error) error {
