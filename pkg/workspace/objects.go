@@ -75,7 +75,21 @@ const (
 	PackPrefix     = "packs/"       // + workspace/checkpoint/number-hash
 	HoldPrefix     = "holds/"       // + workspace/checkpoint/holder.until
 	TombPrefix     = "tombs/"       // + workspace/checkpoint/sweep
+	// PublishedPrefix + workspace/checkpoint: it has counted, in whatever database.
+	PublishedPrefix = "published/"
 )
+
+// MarkPublished notes in the store that r was published, so that the sweeps of all
+// hosts count it as history. Idempotent.
+func MarkPublished(ctx context.Context, o Objects, r Ref) error {
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	if err := Mark(ctx, o, PublishedPrefix+r.String()); err != nil {
+		return fmt.Errorf("mark checkpoint %s as published: %w", r, err)
+	}
+	return nil
+}
 
 // ManifestKey is where the manifest of r lies.
 func ManifestKey(r Ref) string { return ManifestPrefix + r.String() }

@@ -97,7 +97,7 @@ func (t *taking) target(ctx context.Context, req api.CreateCheckpoint) (*turn, e
 			return nil, unnamed(v, at)
 		}
 	}
-	turn, err := d.begin(ctx, v.Project, name)
+	turn, err := d.begin(ctx, v.Project, name, req.Replace)
 	if err != nil {
 		return nil, err
 	}

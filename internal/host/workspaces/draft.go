@@ -59,13 +59,23 @@ func (d *Desk) follow(ctx context.Context, w store.Workspace, p *session.Publica
 	if err != nil {
 		return w, err
 	}
-	err = d.cfg.Store.Publish(ctx, store.Publication{
+	err = d.list(ctx, store.Publication{
 		Workspace: w.ID, Was: w.Published, Checkpoint: checkpointOf(w.Name, m, p.Workspace.Metadata),
 	})
 	if err == nil {
 		w.Published = p.Workspace.ID
 	}
 	return w, err
+}
+
+// list has the list of this host say what the fence has published, and the store, for
+// the sweeps of other hosts.
+func (d *Desk) list(ctx context.Context, p store.Publication) error {
+	ref, err := parse(p.Checkpoint.Ref)
+	if err == nil {
+		err = workspace.MarkPublished(ctx, d.cfg.Blobs.Objects, ref)
+	}
+	return errors.Join(d.cfg.Store.Publish(ctx, p), err)
 }
 
 // manifest is that of a candidate.

@@ -11,6 +11,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/session"
+	"github.com/deskfork/deskfork/pkg/workspace"
 )
 
 // Fences decide who may publish in a workspace.
@@ -44,8 +45,9 @@ type turn struct {
 	leave func()
 }
 
-// begin takes the turn in a workspace, which is made at need.
-func (d *Desk) begin(ctx context.Context, project, ref string) (*turn, error) {
+// begin takes the turn in a workspace, which is made at need. What was published there
+// must be to be had, unless it is to be replaced.
+func (d *Desk) begin(ctx context.Context, project, ref string, replace bool) (*turn, error) {
 	w, err := d.open(ctx, project, ref)
 	if err != nil {
 		return nil, err
@@ -61,7 +63,12 @@ func (d *Desk) begin(ctx context.Context, project, ref string) (*turn, error) {
 	}
 	t := &turn{d: d, fence: claim.Fence, last: claim.Last}
 	t.hold(ctx)
-	if t.row, err = d.follow(ctx, w, claim.Last); err != nil {
+	t.row, err = d.follow(ctx, w, claim.Last)
+	if damage, ok := errors.AsType[*workspace.DamageError](err); ok && replace {
+		d.cfg.Logger.Warn("what is replaced cannot be read; it will not be in the log", "workspace", w.Name, "checkpoint", claim.Last.Workspace.ID, "err", damage)
+		err = nil
+	}
+	if err != nil {
 		t.leave()
 		return nil, err
 	}
@@ -109,7 +116,7 @@ func (t *turn) publish(ctx context.Context, p store.Publication) error {
 		return fmt.Errorf("publish checkpoint %s: %w", p.Checkpoint.Ref, err)
 	}
 	p.Workspace, p.Was = t.row.ID, t.row.Published
-	return t.d.cfg.Store.Publish(ctx, p)
+	return t.d.list(ctx, p)
 }
 
 // open finds a workspace by name or id, or makes one of that name.

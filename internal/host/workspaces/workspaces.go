@@ -226,6 +226,9 @@ func (d *Desk) Verify(ctx context.Context, project, word string) (api.Verified, 
 
 // Prune removes what the policy does not keep, from the whole store.
 func (d *Desk) Prune(ctx context.Context, req api.PruneWorkspaces) (api.Pruned, error) {
+	if err := d.mark(ctx, req.DryRun); err != nil {
+		return api.Pruned{}, err
+	}
 	s := retain.Sweeper{
 		Objects: d.cfg.Blobs.Objects, Roots: roots{d.cfg.Store, d.cfg.Fences}, DryRun: req.DryRun,
 		Policy: retain.Policy{Last: req.Last, Hourly: req.Hourly, Daily: req.Daily, Weekly: req.Weekly, Monthly: req.Monthly},
@@ -234,14 +237,56 @@ func (d *Desk) Prune(ctx context.Context, req api.PruneWorkspaces) (api.Pruned, 
 	if err != nil {
 		return api.Pruned{}, err
 	}
-	out := api.Pruned{Kept: r.Kept, Dropped: words(r.Dropped), Spared: words(r.Spared), Packs: r.Packs, Bytes: r.Bytes, Missing: words(r.Unfounded)}
-	if req.DryRun {
-		return out, nil
+	missing, gone, err := d.missing(ctx, r.Unfounded)
+	out := api.Pruned{Kept: r.Kept, Dropped: words(r.Dropped), Spared: words(r.Spared), Packs: r.Packs, Bytes: r.Bytes, Missing: words(missing)}
+	if req.DryRun || err != nil {
+		return out, err
 	}
-	for _, ref := range out.Dropped {
+	for _, ref := range append(words(gone), out.Dropped...) {
 		err = errors.Join(err, d.cfg.Store.Forget(ctx, ref))
 	}
 	return out, err
+}
+
+// mark notes in the store what this host has published and has not noted: where that
+// failed, or before there were marks.
+func (d *Desk) mark(ctx context.Context, dry bool) error {
+	if dry {
+		return nil
+	}
+	all, err := d.cfg.Store.Checkpoints(ctx, "")
+	if err != nil {
+		return err
+	}
+	marked := map[string]bool{}
+	err = workspace.All(ctx, d.cfg.Blobs.Objects, workspace.PublishedPrefix, func(o workspace.Info) error {
+		marked[strings.TrimPrefix(o.Key, workspace.PublishedPrefix)] = true
+		return nil
+	})
+	for _, c := range all {
+		if err == nil && !marked[c.Ref] {
+			var ref workspace.Ref
+			if ref, err = parse(c.Ref); err == nil {
+				err = workspace.MarkPublished(ctx, d.cfg.Blobs.Objects, ref)
+			}
+		}
+	}
+	return err
+}
+
+// missing tells what is missing from what another host's sweep has dropped.
+func (d *Desk) missing(ctx context.Context, refs []workspace.Ref) (missing, dropped []workspace.Ref, err error) {
+	for _, r := range refs {
+		switch err := workspace.Condemned(ctx, d.cfg.Blobs.Objects, r); {
+		case err == nil:
+			missing = append(missing, r)
+		case errors.Is(err, workspace.ErrCondemned):
+			dropped = append(dropped, r)
+		default:
+			return nil, nil, err
+		}
+	}
+	return missing, dropped, nil
 }
 
 func words(refs []workspace.Ref) []string {

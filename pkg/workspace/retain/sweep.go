@@ -126,7 +126,7 @@ func (w *sweep) run(ctx context.Context) error {
 	used := w.mark()
 	for r := range w.dead {
 		if w.there[r] != nil {
-			if err := w.remove(ctx, workspace.ManifestKey(r)); err != nil {
+			if err := errors.Join(w.remove(ctx, workspace.ManifestKey(r)), w.remove(ctx, workspace.PublishedPrefix+r.String())); err != nil {
 				return err
 			}
 		}
@@ -198,11 +198,21 @@ func (w *sweep) needed(ctx context.Context) (map[workspace.Ref]bool, error) {
 	if err := w.load(ctx); err != nil {
 		return nil, err
 	}
-	return keep, w.rooted(keep, published, pinned)
+	marked := map[workspace.Ref]bool{}
+	err = w.each(ctx, workspace.PublishedPrefix, func(r workspace.Ref, _ workspace.Info) error {
+		marked[r] = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return keep, w.rooted(keep, published, pinned, marked)
 }
 
-// rooted adds what is pinned and what the policy keeps of what was published.
-func (w *sweep) rooted(keep, published, pinned map[workspace.Ref]bool) error {
+// rooted adds what is pinned and what the policy keeps of what was published. Marks
+// in the store are of databases that this one does not know: history, and no proof
+// that the database is the right one.
+func (w *sweep) rooted(keep, published, pinned, marked map[workspace.Ref]bool) error {
 	known, all := maps.Clone(pinned), map[workspace.ID][]workspace.Checkpoint{}
 	if known == nil {
 		known = map[workspace.Ref]bool{}
@@ -219,6 +229,11 @@ func (w *sweep) rooted(keep, published, pinned map[workspace.Ref]bool) error {
 	}
 	if len(all) == 0 && len(w.there) > 0 && !w.AllowNone {
 		return ErrNoRoots
+	}
+	for r := range marked {
+		if m := w.there[r]; m != nil && !known[r] {
+			all[r.Workspace] = append(all[r.Workspace], workspace.Checkpoint{Ref: r, Created: m.Created})
+		}
 	}
 	for _, history := range all {
 		maps.Copy(keep, w.Policy.Keep(history))
@@ -283,8 +298,8 @@ func (w *sweep) packs(ctx context.Context, used map[string]bool) error {
 	})
 }
 
-// tidy removes what only sweeps have a use for: ended holds, and old tombs of
-// checkpoints that stay or of which nothing is left.
+// tidy removes what only sweeps have a use for: ended holds, old tombs of checkpoints
+// that stay or of which nothing is left, and old marks of those that are gone.
 func (w *sweep) tidy(ctx context.Context, keep map[workspace.Ref]bool) error {
 	left := map[workspace.Ref]bool{}
 	err := w.each(ctx, workspace.PackPrefix, func(r workspace.Ref, _ workspace.Info) error {
@@ -296,6 +311,15 @@ func (w *sweep) tidy(ctx context.Context, keep map[workspace.Ref]bool) error {
 	}
 	err = w.each(ctx, workspace.TombPrefix, func(r workspace.Ref, o workspace.Info) error {
 		if w.now.Sub(o.Modified) > tombLife && (keep[r] || !left[r] && w.there[r] == nil) {
+			return w.remove(ctx, o.Key)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	err = w.each(ctx, workspace.PublishedPrefix, func(r workspace.Ref, o workspace.Info) error {
+		if w.there[r] == nil && w.old(o.Modified) {
 			return w.remove(ctx, o.Key)
 		}
 		return nil

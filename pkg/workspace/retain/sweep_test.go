@@ -185,3 +185,37 @@ func TestSweepBroken(t *testing.T) {
 		}
 	}
 }
+
+// TestHistoryOfOtherDatabases: what others have published is kept by the policy, not
+// dropped as if it had never counted; marks alone are no proof of the right database,
+// and go with what they mark.
+func TestHistoryOfOtherDatabases(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(5)
+		theirs := w.history(t, 3)
+		for _, m := range theirs {
+			if err := workspace.MarkPublished(t.Context(), &w.store, m.Ref); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.mu.Lock()
+		clear(w.published)
+		w.mu.Unlock()
+		wait(48 * time.Hour)
+		if _, err := w.sweeper(&w.store, retain.Policy{Last: 1}).Sweep(t.Context()); !errors.Is(err, retain.ErrNoRoots) {
+			t.Errorf("by another database: %v", err)
+		}
+		own := w.history(t, 1)
+		if r := sweep(t, w.sweeper(&w.store, retain.Policy{})); len(r.Dropped) != 0 || len(r.Unfounded) != 0 {
+			t.Errorf("without a policy: %+v", r)
+		}
+		if r := sweep(t, w.sweeper(&w.store, retain.Policy{Last: 2})); len(r.Dropped) != 2 {
+			t.Errorf("the last two: %+v", r)
+		}
+		w.check(t, theirs[2].Ref, own[0].Ref)
+		if got := w.keys(t, workspace.PublishedPrefix); len(got) != 1 || !strings.HasSuffix(got[0], theirs[2].String()) {
+			t.Errorf("marks: %q", got)
+		}
+	})
+}
