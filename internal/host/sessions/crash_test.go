@@ -26,8 +26,8 @@ func TestDaemonDiesInARun(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := w.Desk.Get(hosttest.Project, r.ID); !errors.Is(err, &api.Error{Code: api.CodeNotFound}) {
-		t.Errorf("the run is known: %v", err)
+	if last, _, _, _ := w.ended(r); last.State != api.RunLeaseLost || last.Error.Code != api.CodeGuestUnavail || last.Desktop != "" {
+		t.Errorf("the run that died with it: %+v, %v", last, last.Error)
 	}
 	if was, last := w.leaves(api.RunCompleted, "after", "true"); was != "first" || last.Revision != 2 || last.Generation != 3 {
 		t.Errorf("the next run found %q, %+v", was, last)

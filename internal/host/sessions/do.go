@@ -26,12 +26,12 @@ func (d *Desk) do(ctx context.Context, r *run) {
 	cfg.Name, cfg.Logger, cfg.Ports, cfg.Advertised = cmp.Or(d.cfg.Node, "host"), d.cfg.Logger.With("run", r.id), d.ports(ctx, r), nil
 	host, err := transaction.New(cfg)
 	if err != nil {
-		r.end(session.Result{}, err, d.cfg.Now())
+		d.end(r, session.Result{}, err)
 		return
 	}
 	described, err := d.brings(ctx, r)
 	if err != nil {
-		r.end(session.Result{}, err, d.cfg.Now())
+		d.end(r, session.Result{}, err)
 		return
 	}
 	res, err := host.Run(ctx, transaction.Request{
@@ -39,8 +39,15 @@ func (d *Desk) do(ctx context.Context, r *run) {
 		Session: described, Access: access{d},
 	})
 	d.letGo(ctx, r)
-	r.end(res, err, d.cfg.Now())
+	d.end(r, res, err)
 	host.Wait()
+}
+
+// end writes down how a run ended before anybody hears of it.
+func (d *Desk) end(r *run, res session.Result, err error) {
+	last := r.end(res, err, d.cfg.Now())
+	d.note(r)
+	r.tape.Add(api.RunEvent{Type: api.RunEnd, Run: &last})
 }
 
 // profile is a request in the words of sessions.

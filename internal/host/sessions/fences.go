@@ -29,7 +29,8 @@ type fences struct {
 func (f *fences) Acquire(ctx context.Context, scope session.Scope, by session.Claimant, ttl time.Duration) (session.Claim, error) {
 	c, err := f.Fences.Acquire(ctx, scope, by, ttl)
 	if err == nil {
-		f.r.claimed(c.Fence.Tenure)
+		f.r.claimed(c.Fence.Tenure, c.Last)
+		f.d.note(f.r)
 		f.mark(ctx, c.Last)
 		f.alive().Opened(f.r.id, billing.Owner{Project: f.r.project, Session: f.r.req.Workspace})
 	}
@@ -55,6 +56,7 @@ func (f *fences) Publish(ctx context.Context, fence session.Fence, draft session
 		return p, err
 	}
 	f.r.published(p)
+	f.d.note(f.r)
 	f.mark(ctx, &p)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followLimit)
 	defer cancel()

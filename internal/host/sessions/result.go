@@ -3,6 +3,7 @@ package sessions
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,8 +24,9 @@ func (r *run) lost(stream string, bytes int64) {
 
 // end notes how the run ended. err beside a result says what is not in order; alone
 // it is why nothing was begun.
-func (r *run) end(res session.Result, err error, now time.Time) {
+func (r *run) end(res session.Result, err error, now time.Time) api.Run {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	v := &r.view
 	v.Ended, v.RetryMS = now.UTC(), res.RetryAfter.Milliseconds()
 	v.Revision = cmp.Or(res.Revision, v.Revision)
@@ -51,23 +53,29 @@ func (r *run) end(res session.Result, err error, now time.Time) {
 		v.Warnings = append(v.Warnings, strings.Split(res.Warnings.Error(), "\n")...)
 	}
 	if v.State == api.RunCompleted && r.output != nil {
-		v.Outputs = &api.Outputs{ID: r.output.ID, Files: int(number(r.output.Metadata["files"])), Bytes: number(r.output.Metadata["bytes"])}
+		v.Outputs = counted(*r.output)
 	}
 	if v.State != api.RunCompleted || r.req.Keep != api.KeepMachine {
 		v.Desktop = "" // it is gone
 	}
-	last := r.copied()
-	r.mu.Unlock()
-	r.tape.Add(api.RunEvent{Type: api.RunEnd, Run: &last})
+	return r.copied()
 }
 
-// number reads a number of a candidate that was made here.
+// counted are outputs in the words of the API.
+func counted(c session.Candidate) *api.Outputs {
+	return &api.Outputs{ID: c.ID, Files: int(number(c.Metadata["files"])), Bytes: number(c.Metadata["bytes"])}
+}
+
+// number reads a number of a candidate that was made here, or read again.
 func number(v any) int64 {
 	switch n := v.(type) {
 	case int:
 		return int64(n)
 	case int64:
 		return n
+	case json.Number:
+		i, _ := n.Int64() // one that is none counts nothing
+		return i
 	}
 	return 0
 }

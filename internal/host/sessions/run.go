@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,8 @@ type run struct {
 	exited    bool               // guarded by mu; the command ended well
 	left      bool               // guarded by mu; processes that it started live on
 	output    *session.Candidate // guarded by mu; what it has published
+	before    int64              // guarded by mu; the revision that it found
+	key       string             // of the call that began it
 }
 
 // Start begins a run and answers at once. A repeated key answers the run that it
@@ -52,7 +55,7 @@ func (d *Desk) Start(ctx context.Context, project string, req api.StartRun, key 
 	defer d.mu.Unlock()
 	var known string
 	if k != nil {
-		known = project + "\n" + k.Key + "\n" + string(k.Hash)
+		known = project + "\n" + k.Key + "\n" + hex.EncodeToString(k.Hash)
 		if r := d.runs[d.keys[known]]; r != nil {
 			return r.now(), nil
 		}
@@ -65,6 +68,10 @@ func (d *Desk) Start(ctx context.Context, project string, req api.StartRun, key 
 	r.view = api.Run{
 		ID: r.id, Workspace: req.Workspace, Project: project, Image: req.Image, Argv: slices.Clone(req.Argv),
 		State: api.RunRunning, Created: d.cfg.Now().UTC(),
+	}
+	r.key = known
+	if err := d.book.Put(r.record()); err != nil {
+		return api.Run{}, err
 	}
 	d.runs[r.id] = r
 	if known != "" {
@@ -86,6 +93,9 @@ func (d *Desk) forget() {
 	defer d.mu.Unlock()
 	ended := d.sorted(func(v api.Run) bool { return v.State != api.RunRunning })
 	for _, v := range ended[min(remembered, len(ended)):] {
+		if err := d.book.Remove(v.ID); err != nil {
+			d.cfg.Logger.Warn("a run is known for longer than it should be", "run", v.ID, "err", err)
+		}
 		delete(d.runs, v.ID)
 	}
 	for key, id := range d.keys {
@@ -184,10 +194,13 @@ func (r *run) step(name string) {
 	r.tape.Add(api.RunEvent{Type: api.RunStep, Step: name})
 }
 
-// claimed notes whose turn it is.
-func (r *run) claimed(t session.Tenure) {
+// claimed notes whose turn it is, and what was published before.
+func (r *run) claimed(t session.Tenure, last *session.Publication) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if last != nil {
+		r.before = last.Revision
+	}
 	r.view.Generation, r.view.Desktop = t.Generation, sandbox.Name(session.NewIntent(t).ID)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/sessions/input"
 	"github.com/deskfork/deskfork/internal/host/sessions/output"
 	"github.com/deskfork/deskfork/internal/host/sessions/provision"
+	"github.com/deskfork/deskfork/internal/host/sessions/record"
 	"github.com/deskfork/deskfork/internal/host/sessions/sandbox"
 	"github.com/deskfork/deskfork/internal/host/sessions/vault"
 	"github.com/deskfork/deskfork/internal/host/token"
@@ -30,8 +31,11 @@ import (
 	"github.com/deskfork/deskfork/pkg/session/transaction"
 )
 
-// spoolDir takes files on their way to the blob store, in the data directory.
-const spoolDir = "spool"
+// Names in the data directory.
+const (
+	spoolDir = "spool" // takes files on their way to the blob store
+	runsDir  = "runs"  // what is known of runs
+)
 
 // Config is what a desk is made of.
 type Config struct {
@@ -84,6 +88,7 @@ type Desk struct {
 	vault   *vault.Vault     // nil: runtime checkpoints stay here
 	backlog *backlog
 	install packages.Installer
+	book    *record.Book
 
 	ready chan struct{} // closed when runs may begin
 
@@ -125,6 +130,9 @@ func New(c Config) (*Desk, error) {
 	if c.Exports {
 		d.vault = &vault.Vault{Objects: blobs.Objects, Key: blobs.Key, Now: c.Now}
 	}
+	if err := d.remember(); err != nil {
+		return nil, err
+	}
 	d.reader = output.NewReader(d.store, "reader-"+token.NewID('d'))
 	return d, c.Host.Metrics().Register(d.backlog)
 }
@@ -155,6 +163,8 @@ func (d *Desk) Run(ctx context.Context) error {
 	var reconciling sync.WaitGroup
 	reconciling.Go(func() { _ = r.Run(ctx) }) // ends with ctx alone
 	reconciling.Go(func() { d.tidies(ctx) })
+	left := d.unsettled()
+	reconciling.Go(func() { d.settles(ctx, left) })
 	d.mu.Lock()
 	d.running = ctx
 	d.mu.Unlock()
@@ -202,6 +212,6 @@ func (d *Desk) find(project, id string) (*run, error) {
 		return r, nil
 	}
 	e := api.Errorf(api.CodeNotFound, "no run %q in this project", id)
-	e.Hint = "runs are forgotten some time after their end, and when the daemon ends: what was published is in the workspace"
+	e.Hint = "runs are forgotten some time after their end: what was published is in the workspace"
 	return nil, e
 }

@@ -32,11 +32,24 @@ type Tape struct {
 	closed  bool
 	readers map[*Reader]bool
 	changed chan struct{} // closed and replaced when there is more, or a reader has moved
+	anew    bool          // what it was before is gone
 }
+
+// anew is the number of the first event of a tape whose beginning is gone. No run tells
+// as much before.
+const anew = 1 << 40
 
 // New makes an empty tape.
 func New(now func() time.Time) *Tape {
 	return &Tape{now: now, first: 1, readers: map[*Reader]bool{}, changed: make(chan struct{})}
+}
+
+// Again makes the tape of a run of which an earlier process has told something that
+// nobody knows any more.
+func Again(now func() time.Time) *Tape {
+	t := New(now)
+	t.first, t.anew = anew, true
+	return t
 }
 
 // Add adds an event at once; the last one closes the tape.
@@ -201,9 +214,12 @@ func (r *Reader) poll() (api.RunEvent, <-chan struct{}, error) {
 	case r.cut:
 		return api.RunEvent{}, nil, api.Errorf(api.CodeRateLimited, "events were not read for %s; come back with Last-Event-ID", Patience)
 	case r.next < t.first:
-		lost := t.first - r.next
+		what := fmt.Sprintf("%d events with output that nobody read in time", t.first-r.next)
+		if t.anew {
+			what = "what it had told when the daemon ended"
+		}
 		r.next = t.first
-		return api.RunEvent{Seq: t.first - 1, Time: t.now().UTC(), Type: api.RunLost, Step: fmt.Sprintf("%d events with output that nobody read in time", lost)}, nil, nil
+		return api.RunEvent{Seq: t.first - 1, Time: t.now().UTC(), Type: api.RunLost, Step: what}, nil, nil
 	case r.next < end:
 		e := t.events[r.next-t.first]
 		r.next++
