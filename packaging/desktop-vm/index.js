@@ -67,7 +67,11 @@ export function createProvider(options) {
       const ids = suspended === undefined ? [runtimeId] : [runtimeId, JSON.parse(suspended).checkpointId];
       for (const id of ids) await host.call("POST", "/v1/reap", { body: { scope, lease: { provider, runtimeId: id }, reason } });
     },
-    descriptor: () => host.call("GET", "/v1/descriptor"),
+    descriptor: async () => {
+      const is = await host.call("GET", "/v1/descriptor");
+      is.capabilities.sandbox.runtimeCheckpoints = []; // the host has them, this driver no port for them
+      return is;
+    },
   };
 }
 

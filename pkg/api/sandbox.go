@@ -44,7 +44,32 @@ type CreateSandbox struct {
 	Artifact   SandboxArtifact  `json:"artifact"`
 	Resources  SandboxResources `json:"resources,omitzero"`
 	Workspace  SandboxWorkspace `json:"workspace,omitzero"`
-	TTLMS      int64            `json:"ttlMs,omitempty" minimum:"1000" maximum:"86400000" doc:"Of the lease; default 90000"`
+	// From is a checkpoint of an older generation of the same session.
+	From  *SandboxCheckpoint `json:"runtimeCheckpoint,omitempty" doc:"Begin in that machine as it was, with all that ran there"`
+	TTLMS int64              `json:"ttlMs,omitempty" minimum:"1000" maximum:"86400000" doc:"Of the lease; default 90000"`
+}
+
+// SealSandbox asks to keep a sandbox as it is.
+type SealSandbox struct {
+	RuntimeID         string `json:"runtimeId" minLength:"1" maxLength:"256"`
+	Kind              string `json:"kind" enum:"process" doc:"Memory, devices and disks"`
+	WorkspaceRevision int64  `json:"workspaceRevision,omitempty" minimum:"0"`
+	HarnessVersion    string `json:"harnessVersion,omitempty" maxLength:"256"`
+	RuntimeIdentity   string `json:"runtimeIdentity,omitempty" maxLength:"256"`
+}
+
+// SandboxCheckpoint is a sandbox that was kept. The last three are the caller's own: to
+// compare them is its business.
+type SandboxCheckpoint struct {
+	Provider          string `json:"provider" minLength:"1" maxLength:"64"`
+	CheckpointID      string `json:"checkpointId" minLength:"1" maxLength:"256"`
+	Kind              string `json:"kind" enum:"process"`
+	SourceRuntimeID   string `json:"sourceRuntimeId" minLength:"1" maxLength:"256"`
+	SessionID         string `json:"sessionId" minLength:"1" maxLength:"256"`
+	WorkGeneration    int64  `json:"workGeneration" minimum:"1"`
+	WorkspaceRevision int64  `json:"workspaceRevision" minimum:"0"`
+	HarnessVersion    string `json:"harnessVersion" maxLength:"256"`
+	RuntimeIdentity   string `json:"runtimeIdentity" maxLength:"256"`
 }
 
 // SandboxLease names one incarnation. It holds no secret and may be stored.

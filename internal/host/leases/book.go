@@ -208,8 +208,9 @@ func (b *Book) supersede(ctx context.Context, r row, resumed *session.Lease) err
 // before, unless they hold the newest generation of their scope and are younger
 // than the longer time.
 func (b *Book) forget(ctx context.Context, before, long time.Time) error {
-	return b.exec(ctx, "forget sandboxes", `DELETE FROM sandboxes WHERE state IN (?, ?) AND due_ms < ? AND (due_ms < ? OR id NOT IN
-		(SELECT max(id) FROM sandboxes GROUP BY project, scope))`, ended, failed, before.UnixMilli(), long.UnixMilli())
+	gone := b.exec(ctx, "forget programs of sandboxes", `DELETE FROM secrets WHERE runtime NOT IN (SELECT runtime FROM sandboxes WHERE state IN (?, ?) AND runtime IS NOT NULL)`, leased, ending)
+	return errors.Join(gone, b.exec(ctx, "forget sandboxes", `DELETE FROM sandboxes WHERE state IN (?, ?) AND due_ms < ? AND (due_ms < ? OR id NOT IN
+		(SELECT max(id) FROM sandboxes GROUP BY project, scope))`, ended, failed, before.UnixMilli(), long.UnixMilli()))
 }
 
 // find finds an incarnation by the id of its runtime; session.ErrNotFound.

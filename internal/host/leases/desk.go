@@ -103,7 +103,9 @@ type Request struct {
 	// Resume is the id of the suspended incarnation to go on from, or of the one that it
 	// was before; may be empty.
 	Resume string
-	TTL    time.Duration
+	// From is the runtime checkpoint to begin in; may be nil.
+	From *session.RuntimeCheckpoint `json:",omitempty"`
+	TTL  time.Duration
 }
 
 // View is what an incarnation is.
@@ -126,7 +128,11 @@ func (d *Desk) Capabilities(ctx context.Context, project string) (session.Sandbo
 	if err != nil {
 		return session.SandboxCapabilities{}, err
 	}
-	return m.Capabilities(ctx, session.Scope{})
+	c, err := m.Capabilities(ctx, session.Scope{})
+	if _, serr := sealer(m); serr != nil {
+		c.RuntimeCheckpoints = nil
+	}
+	return c, err
 }
 
 // lock waits for its turn at a scope.
@@ -182,7 +188,7 @@ func (d *Desk) allocate(ctx context.Context, machines Machines, r row, req Reque
 	a.Resume = resumed
 	var lease session.Lease
 	if err == nil {
-		lease, err = machines.Acquire(ctx, a)
+		lease, err = begin(ctx, machines, a, req.From)
 	}
 	if err != nil {
 		r.state, r.due = failed, d.cfg.Now()

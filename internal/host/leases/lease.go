@@ -62,7 +62,13 @@ func (d *Desk) Use(ctx context.Context, by Caller, runtime string) (*live.Deskto
 	if err != nil {
 		return nil, err
 	}
-	return d.cfg.Guest(ctx, r.project, *r.lease)
+	in, err := d.cfg.Guest(ctx, r.project, *r.lease)
+	if err != nil {
+		return nil, err
+	}
+	seen := *in
+	seen.Execs = secretive{Execs: in.Execs, book: d.cfg.Book, runtime: r.lease.RuntimeID}
+	return &seen, nil
 }
 
 // Renew prolongs a lease to ttl from now, and says whether the machine lives:

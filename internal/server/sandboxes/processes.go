@@ -130,11 +130,25 @@ func begin(ctx context.Context, execs live.Execs, m api.ProcessMessage) (api.Pro
 	}
 	m.Stdout, m.Stderr = 0, 0
 	grace := cmp.Or(time.Duration(m.GraceMS)*time.Millisecond, defaultGrace)
-	_, err := execs.Start(ctx, guest.ExecSpec{
-		ID: guest.ExecID(idPrefix + m.ID), Argv: append([]string{m.Command}, m.Args...), Env: m.Env, Dir: m.Cwd, PTY: m.TTY, Stdin: true,
+	return m, start(ctx, execs, guest.ExecSpec{
+		ID: guest.ExecID(idPrefix + m.ID), Argv: append([]string{m.Command}, m.Args...), Dir: m.Cwd, PTY: m.TTY, Stdin: true,
 		Ring: keep, KillOnDetach: true, DetachGrace: min(grace, maxGrace),
-	})
-	return m, err
+	}, m.Env)
+}
+
+// start starts a process. Its environment is a secret: nothing in the guest knows it
+// but the process.
+func start(ctx context.Context, execs live.Execs, spec guest.ExecSpec, env map[string]string) (err error) {
+	if len(env) == 0 {
+		_, err = execs.Start(ctx, spec)
+		return err
+	}
+	sealer, ok := execs.(live.Sealer)
+	if !ok {
+		return api.Errorf(api.CodeUnsupported, "this machine's guest cannot keep the environment of a process to it")
+	}
+	_, err = sealer.StartSealed(ctx, spec, guest.Secrets{Env: env})
+	return err
 }
 
 // errReplaced ends a connection whose client has come again.

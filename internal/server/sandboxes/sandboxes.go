@@ -28,6 +28,7 @@ type Desk interface {
 	End(ctx context.Context, by leases.Caller, runtime string, reason session.Reason) error
 	Reap(ctx context.Context, by leases.Caller, scope session.Scope, l session.Lease, reason session.Reason) error
 	Reacher
+	Keeper
 }
 
 // Reacher reaches into the guests of machines, and describes them.
@@ -54,6 +55,7 @@ func Register(t *route.Table, desk Desk, beat time.Duration) {
 	d := &door{routes: t, desk: desk, beat: beat}
 	d.registerLife()
 	d.registerEnd()
+	d.registerCheckpoints()
 	d.registerFiles()
 	d.registerExec()
 	d.registerProcesses()
@@ -158,6 +160,9 @@ func (d *door) describe(ctx context.Context, _ *struct{}) (*route.Reply[api.Runt
 		out.Capabilities.Sandbox.SuspendResume = "supported"
 		out.Capabilities.Workspace = append(out.Capabilities.Workspace, string(session.RetainedRuntime))
 	}
+	for _, kind := range c.RuntimeCheckpoints {
+		out.Capabilities.Sandbox.RuntimeCheckpoints = append(out.Capabilities.Sandbox.RuntimeCheckpoints, string(kind))
+	}
 	if c.HardTerminate {
 		out.Capabilities.Sandbox.HardTerminate = "supported"
 	}
@@ -173,7 +178,7 @@ func (d *door) create(ctx context.Context, in *createIn) (*createOut, error) {
 		Tenure:   session.Tenure{Scope: scope(b.Scope), Owner: cmp.Or(b.Owner, "driver"), Generation: b.Generation},
 		Spec:     leases.Spec{Image: b.Artifact.Reference, Digest: b.Artifact.Digest, Shape: b.Resources.Shape},
 		Strategy: session.WorkspaceStrategy(cmp.Or(b.Workspace.Strategy, string(session.Ephemeral))),
-		Binding:  b.Workspace.BindingID, TTL: ttl(b.TTLMS),
+		Binding:  b.Workspace.BindingID, From: from(b.From), TTL: ttl(b.TTLMS),
 	}
 	if h := b.Workspace.Restore; h != nil {
 		switch {

@@ -43,10 +43,20 @@ func (c Config) Machines(ctx context.Context, project string, want leases.Spec) 
 			return nil, api.Errorf(api.CodePrecondition, "image %s is %s, not %s as was asked for", want.Image, img.Digest, want.Digest)
 		}
 	}
-	return &machines{c: c, project: project, Sandbox: sandbox.New(sandbox.Config{
-		Host: c.Host, Project: project, Machine: api.CreateDesktop{Image: want.Image, Shape: want.Shape}, Digest: want.Digest, Suspends: c.Suspends,
-	})}, nil
+	own := sandbox.New(sandbox.Config{
+		Host: c.Host, Project: project, Machine: api.CreateDesktop{Image: want.Image, Shape: want.Shape}, Digest: want.Digest,
+		Suspends: c.Suspends, Seals: c.Suspends,
+	})
+	return &machines{c: c, project: project, Sandbox: own, seals: &sandbox.Checkpoints{Sandbox: own, Family: family}}, nil
 }
+
+// Snapshots of leases are a family of their own, which runs do not sweep. Of a session
+// most are kept: what the platform names is among them, unless so many generations
+// have sealed and not published.
+const (
+	family = "rl"
+	most   = 3
+)
 
 // machines are a project's.
 type machines struct {
@@ -54,11 +64,55 @@ type machines struct {
 
 	c       Config
 	project string
+	seals   *sandbox.Checkpoints
 }
+
+var _ leases.Sealer = (*machines)(nil)
 
 // Acquire implements session.Sandbox.
 func (m *machines) Acquire(ctx context.Context, a session.Allocation) (session.Lease, error) {
 	l, err := m.Sandbox.Acquire(ctx, a)
+	return m.ready(ctx, a, l, err)
+}
+
+// Restore implements session.RuntimeCheckpoints.
+func (m *machines) Restore(ctx context.Context, a session.Allocation, from session.RuntimeCheckpoint) (session.Lease, error) {
+	l, err := m.seals.Restore(ctx, a, from)
+	if l, err = m.ready(ctx, a, l, err); err != nil {
+		return l, err
+	}
+	return l, m.seals.Keep(ctx, a.Tenure.Scope, from.WorkGeneration, most)
+}
+
+// Create implements session.RuntimeCheckpoints. A generation has one: repeated, it is
+// the same.
+func (m *machines) Create(ctx context.Context, want session.RuntimeSeal) (session.RuntimeCheckpoint, error) {
+	if !m.c.Suspends {
+		return session.RuntimeCheckpoint{}, fmt.Errorf("runtime checkpoint: %w", session.ErrUnsupported)
+	}
+	id, err := m.seals.Sealed(ctx, want.Tenure)
+	if err != nil {
+		return session.RuntimeCheckpoint{}, err
+	}
+	if id != "" {
+		return session.RuntimeCheckpoint{
+			Provider: Provider, CheckpointID: id, Kind: want.Kind, SourceRuntimeID: want.Lease.RuntimeID, SessionID: want.Tenure.Scope.Session,
+			WorkGeneration: want.Tenure.Generation, WorkspaceRevision: want.WorkspaceRevision,
+			HarnessVersion: want.HarnessVersion, RuntimeIdentity: want.RuntimeIdentity,
+		}, nil
+	}
+	made, err := m.seals.Create(ctx, want)
+	if err != nil {
+		return made, err
+	}
+	return made, m.seals.Keep(ctx, want.Tenure.Scope, 0, most)
+}
+
+// Forget implements leases.Sealer.
+func (m *machines) Forget(ctx context.Context, id string) error { return m.seals.Forget(ctx, id) }
+
+// ready gives a machine what else belongs to it, or ends it.
+func (m *machines) ready(ctx context.Context, a session.Allocation, l session.Lease, err error) (session.Lease, error) {
 	if err != nil || m.c.Outputs == "" {
 		return l, err
 	}

@@ -24,12 +24,17 @@ type Checkpoints struct {
 	Left func() bool
 	// Vault takes what leaves the host. Nil: nothing does.
 	Vault *vault.Vault
+	// Family begins the names of snapshots [rc]. That of runs is swept by what their
+	// sessions have published.
+	Family string
 }
 
 var _ session.RuntimeCheckpoints = (*Checkpoints)(nil)
 
 // prefix is what the names of a session's snapshots begin with.
-func prefix(s session.Scope) string { return "rc-" + digest(s.Key())[:32] + "-" }
+func (c *Checkpoints) prefix(s session.Scope) string {
+	return cmp.Or(c.Family, "rc") + "-" + digest(s.Key())[:32] + "-"
+}
 
 // Create implements session.RuntimeCheckpoints.
 func (c *Checkpoints) Create(ctx context.Context, want session.RuntimeSeal) (session.RuntimeCheckpoint, error) {
@@ -48,7 +53,7 @@ func (c *Checkpoints) Create(ctx context.Context, want session.RuntimeSeal) (ses
 	if v == nil {
 		return none, fmt.Errorf("desktop of incarnation %s: %w", want.Lease.RuntimeID, session.ErrSandboxLost)
 	}
-	name := prefix(want.Tenure.Scope) + strconv.FormatInt(want.Tenure.Generation, 10)
+	name := c.prefix(want.Tenure.Scope) + strconv.FormatInt(want.Tenure.Generation, 10)
 	snap, err := s.cfg.Host.Snapshots.Create(ctx, v.Project, v.ID, api.CreateSnapshot{Name: name}, "")
 	if err != nil {
 		return none, fmt.Errorf("seal desktop %s: %w", v.ID, err)

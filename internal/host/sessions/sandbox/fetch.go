@@ -54,7 +54,7 @@ func (s *Sandbox) drop(ctx context.Context, project, id string) error {
 func (c *Checkpoints) find(ctx context.Context, s session.Scope, from session.RuntimeCheckpoint, img api.Image) (_ api.Snapshot, fetched bool, _ error) {
 	ref := vault.ParseRef(from.CheckpointID)
 	host, project := c.Sandbox.cfg.Host, c.Sandbox.cfg.Project
-	name := prefix(s) + strconv.FormatInt(from.WorkGeneration, 10) + "-" + ref.ID
+	name := c.prefix(s) + strconv.FormatInt(from.WorkGeneration, 10) + "-" + ref.ID
 	for _, known := range []string{ref.ID, name} {
 		snap, err := host.Snapshots.Get(ctx, project, known)
 		switch {
@@ -62,7 +62,7 @@ func (c *Checkpoints) find(ctx context.Context, s session.Scope, from session.Ru
 			continue
 		case err != nil:
 			return snap, false, err
-		case !strings.HasPrefix(snap.Name, prefix(s)):
+		case !strings.HasPrefix(snap.Name, c.prefix(s)):
 			return snap, false, fmt.Errorf("snapshot %s is not this session's: %w", snap.ID, session.ErrForeign)
 		case snap.Fault == "" || !ref.Portable() || c.Vault == nil:
 			return snap, false, nil

@@ -1,9 +1,12 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +26,7 @@ func (c *Checkpoints) Sweep(ctx context.Context, t session.Tenure, named string)
 	all, err := s.cfg.Host.Snapshots.List(ctx, s.cfg.Project)
 	for _, snap := range all {
 		m := sealName.FindStringSubmatch(snap.Name)
-		if m == nil || !strings.HasPrefix(snap.Name, prefix(t.Scope)) || snap.ID == ref.ID || m[2] != "" && m[2] == ref.ID {
+		if m == nil || !strings.HasPrefix(snap.Name, c.prefix(t.Scope)) || snap.ID == ref.ID || m[2] != "" && m[2] == ref.ID {
 			continue
 		}
 		if generation, bad := strconv.ParseInt(m[1], 10, 64); bad == nil && generation <= t.Generation {
@@ -48,4 +51,53 @@ func (s *Sandbox) Tidy(ctx context.Context, named map[string]bool, before time.T
 		}
 	}
 	return err
+}
+
+// Sealed finds the snapshot that a generation of a session has made; its id is empty
+// when there is none.
+func (c *Checkpoints) Sealed(ctx context.Context, t session.Tenure) (id string, err error) {
+	snap, err := c.Sandbox.cfg.Host.Snapshots.Get(ctx, c.Sandbox.cfg.Project, c.prefix(t.Scope)+strconv.FormatInt(t.Generation, 10))
+	if missing(err) {
+		return "", nil
+	}
+	return snap.ID, err
+}
+
+// Keep removes a session's snapshots of generations before the oldest that may be
+// needed, and all but so many of the newest.
+func (c *Checkpoints) Keep(ctx context.Context, s session.Scope, oldest int64, most int) error {
+	type sealed struct {
+		id         string
+		generation int64
+	}
+	all, err := c.Sandbox.cfg.Host.Snapshots.List(ctx, c.Sandbox.cfg.Project)
+	var own []sealed
+	for _, snap := range all {
+		number, ours := strings.CutPrefix(snap.Name, c.prefix(s))
+		if g, bad := strconv.ParseInt(number, 10, 64); ours && bad == nil {
+			own = append(own, sealed{snap.ID, g})
+		}
+	}
+	slices.SortFunc(own, func(a, b sealed) int { return cmp.Compare(b.generation, a.generation) })
+	for i, snap := range own {
+		if snap.generation < oldest || i >= most {
+			err = errors.Join(err, c.Sandbox.drop(ctx, c.Sandbox.cfg.Project, snap.id))
+		}
+	}
+	return err
+}
+
+// Forget removes one by its id. One that is none of this family is left alone, and one
+// that is gone is no error.
+func (c *Checkpoints) Forget(ctx context.Context, id string) error {
+	snap, err := c.Sandbox.cfg.Host.Snapshots.Get(ctx, c.Sandbox.cfg.Project, id)
+	switch {
+	case missing(err):
+		return nil
+	case err != nil:
+		return err
+	case snap.ID != id || !strings.HasPrefix(snap.Name, cmp.Or(c.Family, "rc")+"-"):
+		return fmt.Errorf("snapshot %s: %w", id, session.ErrForeign)
+	}
+	return c.Sandbox.drop(ctx, c.Sandbox.cfg.Project, id)
 }
