@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,18 +26,23 @@ import (
 
 // child makes this program a vmhost: tests run it on a terminal of its own, whose
 // signals come to it alone.
-var child = flag.String("child", "", "run the arguments as a command line against the server at this `URL`")
+var child = flag.String("child", "", "run the arguments as a command line against the server at this `URL`, whose token is in the environment")
+
+// childToken is the variable that has a child's token.
+const childToken = "CLI_TEST_TOKEN"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if *child == "" {
 		os.Exit(m.Run())
 	}
-	cfg := cli.Config{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Address: *child, Token: clienttest.Token}
+	cfg := cli.Config{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Address: *child, Token: os.Getenv(childToken)}
 	if t, ok := tty.New(os.Stdin, os.Stdout); ok {
 		cfg.Terminal = t
 	}
-	os.Exit(cli.Run(context.Background(), cfg, flag.Args()))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(cli.Run(ctx, cfg, flag.Args()))
 }
 
 // seat is a user's end of a terminal on which a vmhost runs.
@@ -49,7 +55,7 @@ type seat struct {
 }
 
 // sit starts a command line on a new terminal of 80 by 24 cells.
-func sit(t *testing.T, s *clienttest.Server, line ...string) *seat {
+func sit(t *testing.T, url, token string, line ...string) *seat {
 	t.Helper()
 	master, slave, err := pty.Open()
 	if err != nil {
@@ -61,7 +67,8 @@ func sit(t *testing.T, s *clienttest.Server, line ...string) *seat {
 	}
 	st := &seat{keys: master, screen: newOutput(), done: make(chan struct{})}
 	st.before = st.mode(t)
-	st.cmd = exec.CommandContext(t.Context(), os.Args[0], append([]string{"-child", s.URL, "--"}, line...)...)
+	st.cmd = exec.CommandContext(t.Context(), os.Args[0], append([]string{"-child", url, "--"}, line...)...)
+	st.cmd.Env = append(os.Environ(), childToken+"="+token)
 	st.cmd.Stdin, st.cmd.Stdout, st.cmd.Stderr = slave, slave, slave
 	st.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := st.cmd.Start(); err != nil {
@@ -132,7 +139,7 @@ func until(t *testing.T, what string, so func() bool) {
 func TestRealTerminal(t *testing.T) {
 	s := desk(t)
 	s.CutLinks(8)
-	st := sit(t, s, "exec", "-it", "first", "--", "bash")
+	st := sit(t, s.URL, clienttest.Token, "exec", "-it", "first", "--", "bash")
 	until(t, "a raw terminal", func() bool { return st.mode(t).Lflag&(unix.ECHO|unix.ICANON|unix.ISIG) == 0 })
 	st.press(t, "hello")
 	st.screen.await(t, "hello")
@@ -173,7 +180,7 @@ func TestRealTerminal(t *testing.T) {
 func TestRealTerminalLeft(t *testing.T) {
 	s := desk(t)
 	s.CutLinks(2)
-	st := sit(t, s, "exec", "-it", "first", "--", "bash")
+	st := sit(t, s.URL, clienttest.Token, "exec", "-it", "first", "--", "bash")
 	until(t, "an attached link", func() bool { return attached(s) })
 	var away []*api.Error
 	for range 1000 {
@@ -188,7 +195,7 @@ func TestRealTerminalLeft(t *testing.T) {
 	}
 	st.screen.await(t, "attach again with: vmhost exec --attach x")
 
-	none := sit(t, desk(t), "exec", "-it", "nobody", "--", "bash")
+	none := sit(t, desk(t).URL, clienttest.Token, "exec", "-it", "nobody", "--", "bash")
 	if status := none.left(t); status != 4 {
 		t.Errorf("status %d, the screen says %q", status, none.screen)
 	}

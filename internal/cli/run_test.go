@@ -27,6 +27,17 @@ type shop struct {
 func newShop(t *testing.T) *shop {
 	t.Helper()
 	s := &shop{Fixture: hosttest.New(t), dir: t.TempDir()}
+	s.url = "http://" + s.serve(t)
+	var err error
+	if s.token, err = s.Host.FirstToken(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// serve serves the present host at an address until the test ends.
+func (s *shop) serve(t *testing.T) (address string) {
+	t.Helper()
 	work, _ := s.Work(s.dir)
 	srv, err := server.New(server.Config{Host: s.Host, Sessions: work, Address: "127.0.0.1:0"})
 	if err != nil {
@@ -36,11 +47,7 @@ func newShop(t *testing.T) *shop {
 	web.Config = server.HTTP(srv, slog.New(slog.DiscardHandler))
 	web.Start()
 	t.Cleanup(web.Close)
-	s.url = web.URL
-	if s.token, err = s.Host.FirstToken(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return web.Listener.Addr().String()
 }
 
 // vmhost runs a command line.
