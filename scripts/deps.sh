@@ -4,6 +4,19 @@
 set -eu
 list=$(dirname "$0")/../packaging/debian/packages.txt
 missing=
+case " $* " in
+*" build "*) # Go is not Debian's: that of Debian 12 is too old
+	want=$(sed -n 's/^go \([0-9]*\.[0-9]*\).*/\1/p' "$(dirname "$0")/../go.mod")
+	if ! command -v "${GO:-go}" >/dev/null; then
+		echo "deps: Go $want is missing, or not in PATH: see https://go.dev/doc/install" >&2
+		exit 1
+	fi
+	if ! out=$(cd "$(dirname "$0")/.." && "${GO:-go}" list -m 2>&1); then
+		echo "deps: Go $want is needed (https://go.dev/doc/install), and $(command -v "${GO:-go}") says: $out" >&2
+		exit 1
+	fi
+	;;
+esac
 for group in "$@"; do
 	while read -r g package reason; do
 		[ "$g" = "$group" ] || continue
