@@ -32,7 +32,10 @@ func TestDoctorWithoutServer(t *testing.T) {
 func TestDoctorWithServer(t *testing.T) {
 	r := newRun(desk(t), "")
 	r.cfg.Checks = func(context.Context, string) []api.Check {
-		return []api.Check{{Name: "provider", OK: true, Level: "ok", Detail: "qemu 7.2.0"}}
+		return []api.Check{
+			{Name: "provider", OK: true, Level: "ok", Detail: "qemu 7.2.0"},
+			{Name: "address", Level: "warning", Detail: "address already in use"}, // by the server that answers
+		}
 	}
 	want := `This machine:
   ok   provider   qemu 7.2.0

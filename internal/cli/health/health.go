@@ -26,8 +26,11 @@ func New(local []api.Check) *Report {
 	return &Report{OK: sound(local), Local: local}
 }
 
-// Add adds what a server found.
+// Add adds what a server found. Its address is taken on this machine by itself, if
+// it is on this one.
 func (r *Report) Add(server api.Doctor) {
+	r.Local = slices.DeleteFunc(r.Local, func(c api.Check) bool { return c.Name == "address" })
+	r.OK = sound(r.Local)
 	r.Server = &server
 	r.OK = r.OK && server.OK
 }
