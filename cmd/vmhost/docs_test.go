@@ -16,7 +16,9 @@ var (
 	vmhostCall = regexp.MustCompile("(?m)(?:^|[\\s(`])(?:bin/)?vmhost ([a-z-][^`\n#;|&)>]*)")
 	makeCall   = regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
 	scriptCall = regexp.MustCompile(`\bscripts/[a-z]+\.sh\b`)
-	codeBlock  = regexp.MustCompile("(?s)```.*?```|`[^`\n]+`")
+	// inGuest are programs of the image debian-xfce, and words that stand for one.
+	inGuest   = regexp.MustCompile(`^(bash|cat|chromium|cp|du|mousepad|python3|sh|tail|tar|touch|true|uname|\./.+|…|[A-Z]+)$`)
+	codeBlock = regexp.MustCompile("(?s)```.*?```|`[^`\n]+`")
 )
 
 // TestDocumentedCommands: every command and flag that the documents and the help's
@@ -70,6 +72,9 @@ func TestDocumentedCommands(t *testing.T) {
 func checkCall(t *testing.T, where string, words []string) {
 	t.Helper()
 	if i := slices.Index(words, "--"); i >= 0 {
+		if i+1 < len(words) && !inGuest.MatchString(words[i+1]) {
+			t.Errorf("%s: the image has no program %s", where, words[i+1])
+		}
 		words = words[:i] // what follows is the guest's
 	}
 	for len(words) > 1 && words[0] == "--data-dir" {

@@ -42,7 +42,7 @@ any other. While the link of a terminal is down, Ctrl-C leaves.`,
   vmhost exec -it first -- bash
   tar c . | vmhost exec -i first -- tar x -C /workspace
   vmhost exec --shell first 'ls /workspace | wc -l'
-  id=$(vmhost exec -d first -- make -C /workspace)
+  id=$(vmhost exec -d first -- du -h /usr)
   vmhost exec --attach $id first`,
 		Args: command.Args(1, -1), ValidArgsFunction: a.CompleteDesktops(1),
 		RunE: func(cmd *cobra.Command, given []string) error {

@@ -58,8 +58,8 @@ machine has none.
 
 The exit status is the command's, or that of the error: 5 somebody else has the
 workspace, 8 the machine died, 11 interrupted.`,
-		Example: `  vmhost run --workspace thesis -- make
-  vmhost run --workspace thesis --outputs results -- sh -c 'make && cp thesis.pdf /mnt/session/outputs'
+		Example: `  vmhost run --workspace thesis -- touch draft
+  vmhost run --workspace thesis --outputs results -- cp draft /mnt/session/outputs
   vmhost run --workspace thesis --input data.csv --input lib/v2=../parser.py -- sh -c 'wc -l /mnt/session/inputs/data.csv'
   vmhost run --workspace thesis -i -- python3 - < analyse.py
   vmhost run --workspace thesis --apt graphviz --pip 'numpy>=2' -- python3 plot.py
