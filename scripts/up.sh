@@ -11,7 +11,7 @@ echo "[1/5] packages"
 scripts/deps.sh run image build
 echo "[2/5] bin/vmhost, bin/guestd, bin/guest-helper"
 make --no-print-directory -s build
-echo "[3/5] image debian-xfce (5 to 10 minutes when it is not built yet)"
+echo "[3/5] image debian-xfce (some minutes when it is not built yet)"
 vmhost image build images/debian-xfce
 echo "[4/5] vmhost serve"
 mkdir -p "$DATA"
@@ -29,10 +29,16 @@ if ! vmhost version --server >/dev/null 2>&1; then
 	done
 fi
 echo "[5/5] desktop $name (the first time its image's boot snapshot is sealed: one to three minutes)"
+old=1
 if ! vmhost inspect "$name" >/dev/null 2>&1; then
+	old=
 	vmhost create debian-xfce --name "$name" >/dev/null
 fi
 vmhost wait "$name"
+# Somebody may work in a desktop that has been shown already.
+if [ -n "$old" ] && [ -e screenshot.png ] && [ -e forks/sheet.png ]; then
+	exec bin/vmhost --data-dir "$DATA" demo "$name" -o screenshot.png --look
+fi
 # What the demonstration says at its end is what to try next; without it the
 # desktop is there none the less.
 if ! vmhost demo "$name" -o screenshot.png --forks forks; then

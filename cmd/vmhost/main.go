@@ -28,7 +28,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	context.AfterFunc(ctx, stop)
 	cfg := cli.Config{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Version: version,
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Program: os.Args[0], Version: version,
 		Address: os.Getenv("DESKFORK_ADDRESS"), Token: strings.TrimSpace(os.Getenv("DESKFORK_TOKEN")),
 		DataDir: dataDir(), Progress: term.IsTerminal(int(os.Stderr.Fd())),
 		Checks: localChecks, Serve: serveCmd, Build: buildCmd,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -13,24 +14,35 @@ import (
 	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/internal/demo"
+	"github.com/deskfork/deskfork/pkg/api"
 )
 
 func (a *app) demoCmd() *cobra.Command {
 	var out, forks string
+	var look bool
 	cmd := &cobra.Command{
 		Use:   "demo D",
 		Short: "Show a desktop under control, and five forks of it",
 		Long: `Opens a terminal by clicking, types a line, reads the result back by exec, and
 saves a picture. Then it signs in to a page once, forks the desktop five ways, does
 something else in each child, saves a picture of each and a sheet with all of
-them, and removes the children. It may be repeated.`,
+them, and removes the children. It may be repeated.
+
+With --look it touches nothing: it saves a picture and says what to try next.`,
 		Example: `  vmhost demo first -o screenshot.png --forks forks
-  vmhost demo first --forks ''                # the terminal alone`,
+  vmhost demo first --forks ''                # the terminal alone
+  vmhost demo first --look                    # a desktop that somebody works in`,
 		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteDesktops(1),
-		RunE: func(cmd *cobra.Command, given []string) error { return a.demo(cmd.Context(), given[0], out, forks) },
+		RunE: func(cmd *cobra.Command, given []string) error {
+			if look {
+				return a.look(cmd.Context(), given[0], out)
+			}
+			return a.demo(cmd.Context(), given[0], out, forks)
+		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "screenshot.png", "`file` for the picture")
 	cmd.Flags().StringVar(&forks, "forks", "forks", "`directory` for the pictures of the forks; empty: no forks")
+	cmd.Flags().BoolVar(&look, "look", false, "touch nothing: save a picture and say what to try next")
 	return cmd
 }
 
@@ -61,23 +73,61 @@ func (a *app) demo(ctx context.Context, ref, out, dir string) error {
 			return err
 		}
 	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return err
+	}
 	return a.Print(report, func(w io.Writer) {
 		if report.Forks != nil {
 			tellForks(w, forked, report.Forks)
 		}
-		fmt.Fprintf(w, `
-The terminal's picture is in %[1]s.
-API:   %[2]s   (described at %[2]s/docs)
-Token: %[3]s
-
-Try next:
-  vmhost exec -it %[4]s -- bash
-  vmhost screenshot %[4]s -o screen.png
-  vmhost fork %[4]s -n 3 --name try
-  vmhost snapshot %[4]s signed-in && vmhost create --snapshot signed-in --name again
-  vmhost tree
-`, out, c.Address(), a.tokenPlace(), ref)
+		fmt.Fprintf(w, "\nThe terminal's picture is in %s.\n", out)
+		a.tellNext(w, c.Address(), info, ref)
 	})
+}
+
+// look is the demonstration's end alone.
+func (a *app) look(ctx context.Context, ref, out string) error {
+	c, err := a.Client()
+	if err != nil {
+		return err
+	}
+	shot, err := c.Desktop(ref).Screenshot(ctx)
+	if err != nil {
+		return err
+	}
+	if err := writePicture(out, shot.Data); err != nil {
+		return err
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return err
+	}
+	return a.Print(demoReport{File: out}, func(w io.Writer) {
+		fmt.Fprintf(w, "A picture of %s is in %s.\n", ref, out)
+		a.tellNext(w, c.Address(), info, ref)
+	})
+}
+
+// tellNext says where the server is and what to try, in words that can be typed as
+// this command was.
+func (a *app) tellNext(w io.Writer, address string, info api.Info, ref string) {
+	call := cmp.Or(a.Program, "vmhost")
+	if a.Globals.DataDir != a.Config.DataDir {
+		call += " --data-dir " + a.Globals.DataDir
+	}
+	fmt.Fprintf(w, "API:   %[1]s   (described at %[1]s/docs)\nToken: %[2]s\n", address, a.tokenPlace())
+	if info.Accelerator == "tcg" {
+		fmt.Fprintf(w, "Speed: software emulation, several times slower than KVM: %s doctor says why, and what mends it\n", call)
+	}
+	fmt.Fprintf(w, `
+Try next:
+  %[1]s exec -it %[2]s -- bash
+  %[1]s screenshot %[2]s -o screen.png
+  %[1]s fork %[2]s -n 3 --name try
+  %[1]s snapshot %[2]s signed-in && %[1]s create --snapshot signed-in --name again
+  %[1]s tree
+`, call, ref)
 }
 
 // demoReport is what --json prints.

@@ -235,6 +235,18 @@ func TestDemo(t *testing.T) {
 	if n := strings.Count(r.out.String(), "\n  vmhost "); n != 5 {
 		t.Errorf("%d commands to try", n)
 	}
+	elsewhere := r.cfg.DataDir
+	played := len(s.Actions("first"))
+	look := newRun(s, "")
+	look.cfg.Token, look.cfg.DataDir, look.cfg.Program = "", t.TempDir(), "bin/vmhost"
+	if status := look.do(t, "demo", "first", "-o", file, "--look", "--data-dir", elsewhere); status != 0 || len(s.Actions("first")) != played {
+		t.Errorf("a look: %d, %s", status, &look.err)
+	}
+	for _, part := range []string{"Token: " + elsewhere + "/token", "\n  bin/vmhost --data-dir " + elsewhere + " tree\n"} {
+		if !strings.Contains(look.out.String(), part) {
+			t.Errorf("no %q in %s", part, &look.out)
+		}
+	}
 	files := []string{file}
 	for _, name := range []string{"sheet", "parent", "form", "files", "editor", "terminal", "sign-out"} {
 		files = append(files, filepath.Join(forks, name+".png"))

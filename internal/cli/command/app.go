@@ -19,6 +19,8 @@ type Config struct {
 	In  io.Reader
 	Out io.Writer
 	Err io.Writer
+	// Program is how the command was called, such as bin/vmhost. Empty: vmhost.
+	Program string
 	// Version is that of the program.
 	Version string
 	// Address is the server's unless --address says another. Empty: the file
