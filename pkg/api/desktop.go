@@ -91,6 +91,7 @@ type Desktop struct {
 	CameFrom      string            `json:"came_from,omitempty" doc:"Id of the snapshot that it was made of, when it was put back to another one since"`
 	Expires       time.Time         `json:"expires,omitzero" doc:"When its time to live ends"`
 	Policy        Policy            `json:"policy,omitzero"`
+	ControlPolicy ControlPolicy     `json:"control_policy,omitzero"`
 	Created       time.Time         `json:"created"`
 	Started       time.Time         `json:"started,omitzero"`
 	Adopted       bool              `json:"adopted,omitempty" doc:"Found running after a restart of the daemon"`

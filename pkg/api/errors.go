@@ -117,6 +117,8 @@ type Error struct {
 
 	// Generation is the newest one, of stale_generation.
 	Generation int64 `json:"generation,omitempty"`
+	// Control says who holds the control lease, of control_held.
+	Control *Control `json:"control,omitempty"`
 	// Nested says the same in the words of drivers of managed runtimes, on their
 	// routes alone.
 	Nested *NestedError `json:"error,omitempty"`

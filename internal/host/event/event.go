@@ -35,6 +35,17 @@ const (
 	TypeExecStarted = "exec.started"
 	TypeExecEnded   = "exec.ended"
 
+	// Changes of the control lease; TypeControlAsked tells its holder that somebody
+	// else wants it, TypeControlLost that the host ended it.
+	TypeControlTaken    = "control.taken"
+	TypeControlGiven    = "control.given"
+	TypeControlReleased = "control.released"
+	TypeControlLost     = "control.lost"
+	TypeControlAsked    = "control.asked"
+
+	TypeViewerJoined = "viewer.joined"
+	TypeViewerLeft   = "viewer.left"
+
 	TypeSnapshotCreated = "snapshot.created"
 	TypeSnapshotRemoved = "snapshot.removed"
 
