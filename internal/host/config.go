@@ -2,14 +2,12 @@ package host
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"time"
 
-	"github.com/deskfork/deskfork/internal/host/access"
 	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/boot"
 	"github.com/deskfork/deskfork/internal/host/pool"
@@ -36,8 +34,6 @@ type Config struct {
 	// Open makes the live parts of a machine; it starts nothing. Required.
 	// adapter.Opener is the real one.
 	Open reach.Opener
-	// Lease decides who may send input. Nil: one implicit holder.
-	Lease Lease
 	// Limits are the deadlines of the stages of a machine that boots. Zero:
 	// boot.DefaultLimits.
 	Limits boot.Limits
@@ -61,13 +57,6 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Lease decides who may send input, clipboard and window calls to a desktop.
-type Lease interface {
-	// Check answers nil, or an error with the code control_held when holder does
-	// not hold the lease of that epoch. Epoch 0 means the present one.
-	Check(ctx context.Context, desktop, holder string, epoch uint64) error
-}
-
 func (c Config) validate() error {
 	var errs []error
 	if !filepath.IsAbs(c.DataDir) {
@@ -89,9 +78,6 @@ func (c Config) validate() error {
 }
 
 func (c *Config) setDefaults() {
-	if c.Lease == nil {
-		c.Lease = access.Implicit{}
-	}
 	if c.Limits == (boot.Limits{}) {
 		c.Limits = boot.DefaultLimits()
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/deskfork/deskfork/internal/guestd/guesttest"
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/access"
+	"github.com/deskfork/deskfork/internal/host/control"
 	"github.com/deskfork/deskfork/internal/host/event"
 	"github.com/deskfork/deskfork/internal/host/hosttest"
 	"github.com/deskfork/deskfork/internal/host/token"
@@ -331,7 +332,10 @@ func TestLease(t *testing.T) {
 	ctx := patient(t)
 	f.Create(api.CreateDesktop{Name: "one"})
 	for epoch, want := range map[uint64]api.Code{0: "", 1: "", 2: api.CodeControlHeld} {
-		_, err := f.Host.Control(ctx, project, "one", host.Holder{Name: "me", Epoch: epoch})
+		_, _, leave, err := f.Host.Controls.Use(ctx, project, "one", control.Call{Holder: control.Holder{Name: "me", By: "token:t"}, Epoch: epoch})
+		if err == nil {
+			leave()
+		}
 		var got api.Code
 		if err != nil {
 			got = problem(t, err).Code

@@ -12,6 +12,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/archive"
 	"github.com/deskfork/deskfork/internal/host/boot"
+	"github.com/deskfork/deskfork/internal/host/control"
 	"github.com/deskfork/deskfork/internal/host/depot"
 	"github.com/deskfork/deskfork/internal/host/desk"
 	"github.com/deskfork/deskfork/internal/host/event"
@@ -21,10 +22,12 @@ import (
 	"github.com/deskfork/deskfork/internal/host/pool"
 	"github.com/deskfork/deskfork/internal/host/program"
 	"github.com/deskfork/deskfork/internal/host/seal"
+	"github.com/deskfork/deskfork/internal/host/setting"
 	"github.com/deskfork/deskfork/internal/host/shelf"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/host/usage"
+	"github.com/deskfork/deskfork/internal/host/viewer"
 	"github.com/deskfork/deskfork/internal/host/workspaces"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/vm"
@@ -44,7 +47,7 @@ type Host struct {
 	// Shelf is the images.
 	Shelf *shelf.Shelf
 	// Settings changes running desktops.
-	Settings *Settings
+	Settings *setting.Settings
 	// Snapshots are the sealed instants of desktops.
 	Snapshots *Snapshots
 	// Power pauses, suspends, resumes and restores desktops.
@@ -56,6 +59,11 @@ type Host struct {
 	Exports  *depot.Desk // of snapshots, in the blob store
 	// Usage is what desktops have used, and what that costs.
 	Usage *usage.Book
+	// Controls are who may send input, Views the tickets of people who watch, and
+	// Viewers those who do.
+	Controls *control.Desk
+	Views    *ticket.Views
+	Viewers  *viewer.Desk
 
 	cfg     Config
 	store   *store.Store
@@ -95,7 +103,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	h := &Host{
-		cfg: cfg, store: db, Usage: book, ledger: ledger, keys: once.New(db, cfg.Now), tickets: ticket.New(cfg.Now),
+		cfg: cfg, store: db, Usage: book, ledger: ledger, keys: once.New(db, cfg.Now),
 		// Numbers go on growing over restarts.
 		events:   event.New(0, uint64(cfg.Now().UnixMilli()), cfg.Now),
 		ready:    make(chan struct{}),
@@ -103,7 +111,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	}
 	h.metrics = metric.New(h.countStates, book.Collector())
 	h.Access = access.New(cfg.DataDir, db, h.keys, cfg.Now)
-	h.Access.OnRevoke(h.tickets.RevokeToken)
+	h.people(db, book)
 	h.env = &desk.Env{
 		Provider: cfg.Provider, Store: db, Events: h.events, Metrics: h.metrics, Open: cfg.Open,
 		Cold: cfg.Limits, Clone: cfg.CloneLimits, UUIDs: &boot.UUIDs{}, Version: cfg.Version, Logger: cfg.Logger, Now: cfg.Now,
@@ -128,7 +136,7 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		return nil, errors.Join(err, book.Close(), db.Close())
 	}
 	h.env.Attach, h.Archives = h.Workspaces.Attach, &archive.Desk{Desktops: h, Workspaces: h.Workspaces, Logger: cfg.Logger}
-	h.Settings = &Settings{h}
+	h.Settings = &setting.Settings{Guest: h.Guest, Find: h.present}
 	h.Snapshots, h.Power = &Snapshots{h}, &Power{h}
 	h.Exports = &depot.Desk{Snapshots: h.Snapshots, Objects: h.Workspaces.Blobs().Objects, Key: h.Workspaces.Blobs().Key, Now: cfg.Now, Logger: cfg.Logger}
 	return h, nil
@@ -180,6 +188,7 @@ func (h *Host) Ready() <-chan struct{} { return h.ready }
 
 // Close closes the databases. Run has returned, and no call is in progress.
 func (h *Host) Close() error {
+	h.Controls.Close()
 	return errors.Join(h.Workspaces.Close(), h.Usage.Close(), h.store.Close())
 }
 
@@ -232,6 +241,7 @@ func (h *Host) background(fn func(context.Context)) bool {
 // gone drops a desktop of which nothing is left.
 func (h *Host) gone(id string) {
 	h.tickets.Revoke(id)
+	h.Controls.Forget(id)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.desktops, id)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/deskfork/deskfork/internal/host/desk"
 	"github.com/deskfork/deskfork/internal/host/fault"
+	"github.com/deskfork/deskfork/internal/host/request"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/pkg/api"
 )
@@ -49,26 +50,8 @@ func (h *Host) Desktop(ctx context.Context, project, ref string) (api.Desktop, e
 	return api.Desktop{}, err
 }
 
-// ListFilter narrows a list. Zero members do not.
-type ListFilter struct {
-	Labels []string // key, or key=value
-	State  api.DesktopState
-	Name   string
-}
-
-func (f ListFilter) match(v api.Desktop) bool {
-	if (f.State != "" && f.State != v.State) || (f.Name != "" && f.Name != v.Name) {
-		return false
-	}
-	for _, l := range f.Labels {
-		key, want, exact := strings.Cut(l, "=")
-		got, has := v.Labels[key]
-		if !has || (exact && got != want) {
-			return false
-		}
-	}
-	return true
-}
+// ListFilter narrows a list.
+type ListFilter = request.Filter
 
 // Desktops lists the desktops of a project, "" for all, with what they take, newest
 // first.
@@ -78,7 +61,7 @@ func (h *Host) Desktops(_ context.Context, project string, f ListFilter) ([]api.
 	}
 	list := []api.Desktop{}
 	for _, d := range h.all() {
-		if (project == "" || d.Project == project) && f.match(d.View()) {
+		if (project == "" || d.Project == project) && f.Match(d.View()) {
 			list = append(list, measure(d))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/deskfork/deskfork/internal/host/desk"
+	"github.com/deskfork/deskfork/internal/host/fault"
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/vm"
@@ -39,26 +40,26 @@ func (h *Host) Screen(ctx context.Context, project, ref string) (live.Screen, er
 	return l.Screen, nil
 }
 
-// Control returns the live parts for a call that changes what is on the screen,
-// after the lease has been checked.
-func (h *Host) Control(ctx context.Context, project, ref string, by Holder) (*live.Desktop, error) {
-	l, v, err := h.use(ctx, project, ref)
-	if err != nil {
-		return nil, err
+// look describes a desktop by its id, with its live parts.
+func (h *Host) look(id string) (api.Desktop, *live.Desktop, bool) {
+	h.mu.Lock()
+	d := h.desktops[id]
+	h.mu.Unlock()
+	if d == nil {
+		return api.Desktop{}, nil, false
 	}
-	if err := awake(v); err != nil {
-		return nil, err
-	}
-	if err := h.cfg.Lease.Check(ctx, v.ID, by.Name, by.Epoch); err != nil {
-		return nil, err
-	}
-	return l, nil
+	l, _, v := d.Parts()
+	return v, l, true
 }
 
-// Holder says under which lease a call is made.
-type Holder struct {
-	Name  string // default: the caller's token
-	Epoch uint64 // 0: the present one
+// act finds the live parts of a desktop for a call that changes what is on its
+// screen.
+func (h *Host) act(ctx context.Context, project, ref string) (*live.Desktop, api.Desktop, error) {
+	l, v, err := h.use(ctx, project, ref)
+	if err == nil {
+		err = awake(v)
+	}
+	return l, v, err
 }
 
 func (h *Host) use(ctx context.Context, project, ref string) (*live.Desktop, api.Desktop, error) {
@@ -79,38 +80,13 @@ func (h *Host) use(ctx context.Context, project, ref string) (*live.Desktop, api
 	if l != nil {
 		return l, v, nil
 	}
-	return nil, v, unusable(v)
-}
-
-// unusable says why a desktop without live parts has none.
-func unusable(v api.Desktop) error {
-	var e *api.Error
-	switch v.State {
-	case api.StateStarting, api.StateReady:
-		e = api.Errorf(api.CodeGuestUnavail, "the machine of desktop %s does not run yet", v.Name)
-		e.Stage = string(desk.NextStage(v.Stages))
-	case api.StateFailed:
-		e = api.Errorf(api.CodePrecondition, "desktop %s has failed", v.Name)
-		if v.Failure != nil {
-			e.Stage, e.Hint = v.Failure.Stage, "the failure: "+v.Failure.Detail
-		}
-	case api.StateStopped:
-		e = api.Errorf(api.CodePrecondition, "the guest of desktop %s switched itself off", v.Name)
-	case api.StateDeleting:
-		e = api.Errorf(api.CodePrecondition, "desktop %s is being deleted", v.Name)
-	case api.StatePaused, api.StateSuspended:
-		e = api.Errorf(api.CodePrecondition, "desktop %s is %s", v.Name, v.State)
-		e.Hint = "resume it first"
-	default:
-		e = api.Errorf(api.CodePrecondition, "desktop %s is %s", v.Name, v.State)
-	}
-	return e
+	return nil, v, fault.Unusable(v, desk.NextStage(v.Stages))
 }
 
 // awake refuses what a guest that stands still cannot answer.
 func awake(v api.Desktop) error {
 	if v.State == api.StatePaused {
-		return unusable(v)
+		return fault.Unusable(v, desk.NextStage(v.Stages))
 	}
 	return nil
 }

@@ -7,10 +7,12 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/host/control"
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/internal/server/param"
 	"github.com/deskfork/deskfork/internal/server/route"
+	"github.com/deskfork/deskfork/internal/server/view"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
@@ -24,6 +26,8 @@ type InLease struct {
 
 	Holder string `header:"Deskfork-Holder" maxLength:"128" doc:"Who sends; default: the token"`
 	Epoch  uint64 `header:"Deskfork-Epoch" doc:"Of the control lease; 0: the present one"`
+	Wait   string `header:"Deskfork-Wait" maxLength:"32" doc:"How long to wait for the lease while somebody else holds it, e.g. 30s"`
+	Query  string `query:"wait" maxLength:"32" doc:"The same"`
 }
 
 type inputIn struct {
@@ -81,13 +85,11 @@ func (s *Server) registerControl() {
 		OperationID: "change-window", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/windows/{window}", Tags: []string{"windows"},
 		Summary: "Focus, move, resize, close, maximize, minimize or restore a window", DefaultStatus: http.StatusNoContent,
 	}, route.Write, func(ctx context.Context, in *windowIn) (*route.None, error) {
-		l, err := s.control(ctx, in.InLease)
-		if err != nil {
-			return nil, err
-		}
 		op := in.Body
-		return nil, l.Windows.Do(ctx, guest.WindowOp{
-			ID: in.Window, Op: op.Op, X: op.X, Y: op.Y, Width: op.Width, Height: op.Height,
+		return nil, s.control(ctx, in.InLease, func(ctx context.Context, l *live.Desktop) error {
+			return l.Windows.Do(ctx, guest.WindowOp{
+				ID: in.Window, Op: op.Op, X: op.X, Y: op.Y, Width: op.Width, Height: op.Height,
+			})
 		})
 	})
 	route.Call(s.routes, huma.Operation{
@@ -102,11 +104,11 @@ func (s *Server) input(ctx context.Context, in *inputIn) (*route.Reply[api.Input
 	if in.Body.Epoch != 0 {
 		lease.Epoch = in.Body.Epoch
 	}
-	l, err := s.control(ctx, lease)
-	if err != nil {
-		return nil, err
-	}
-	out, err := l.Input.Do(ctx, in.Body)
+	var out api.InputReply
+	err := s.control(ctx, lease, func(ctx context.Context, l *live.Desktop) (err error) {
+		out, err = l.Input.Do(ctx, in.Body)
+		return err
+	})
 	if err == nil && out.Results == nil {
 		out.Results = []api.ActionResult{}
 	}
@@ -117,22 +119,28 @@ func (s *Server) launch(ctx context.Context, in *launchIn) (*route.Reply[api.Lau
 	if (len(in.Body.Argv) > 0) == (in.Body.URL != "") {
 		return nil, api.Errorf(api.CodeInvalid, "want either argv or url")
 	}
-	l, err := s.control(ctx, in.InLease)
-	if err != nil {
-		return nil, err
-	}
-	pid, err := l.Session.Launch(ctx, guest.Launch{Argv: in.Body.Argv, URL: in.Body.URL, Dir: in.Body.Dir, Env: in.Body.Env})
+	var pid int
+	err := s.control(ctx, in.InLease, func(ctx context.Context, l *live.Desktop) (err error) {
+		pid, err = l.Session.Launch(ctx, guest.Launch{Argv: in.Body.Argv, URL: in.Body.URL, Dir: in.Body.Dir, Env: in.Body.Env})
+		return err
+	})
 	return &route.Reply[api.Launched]{Body: api.Launched{PID: pid}}, err
 }
 
-func (s *Server) control(ctx context.Context, in InLease) (*live.Desktop, error) {
-	return s.host.Control(ctx, route.Project(ctx), in.Desktop, holder(ctx, in.Holder, in.Epoch))
+// control makes a call under the control lease.
+func (s *Server) control(ctx context.Context, in InLease, do func(context.Context, *live.Desktop) error) error {
+	wait, err := param.Wait(cmp.Or(in.Query, in.Wait), 0)
+	if err != nil {
+		return err
+	}
+	return s.under(ctx, in.Desktop, control.Call{Holder: view.Holder(ctx, in.Holder, api.ControlAgent), Epoch: in.Epoch, Wait: wait}, do)
 }
 
-// holder is under which lease a request is made.
-func holder(ctx context.Context, name string, epoch uint64) host.Holder {
-	if name == "" {
-		name = gate.Of(ctx).Principal.TokenID
+func (s *Server) under(ctx context.Context, ref string, by control.Call, do func(context.Context, *live.Desktop) error) error {
+	cctx, l, leave, err := s.host.Controls.Use(ctx, route.Project(ctx), ref, by)
+	if err != nil {
+		return err
 	}
-	return host.Holder{Name: name, Epoch: epoch}
+	defer leave()
+	return gate.Why(cctx, do(cctx, l))
 }

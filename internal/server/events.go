@@ -10,6 +10,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/event"
 	"github.com/deskfork/deskfork/internal/host/fault"
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/internal/server/gate"
 	"github.com/deskfork/deskfork/internal/server/param"
@@ -35,7 +36,7 @@ func (s *Server) registerEvents() {
 	op.OperationID, op.Path, op.Summary = "desktop-events", "/v1/desktops/{desktop}/events", "What happens to one desktop (server-sent events of Event)"
 	op.Parameters = append(spec.Path("desktop"), after)
 	op.Responses = spec.Answers(http.StatusOK, "Events", "text/event-stream")
-	s.routes.Stream(op, route.Read.Long(), func(w http.ResponseWriter, r *http.Request) error {
+	s.routes.Stream(op, route.Read.Long().For(ticket.View), func(w http.ResponseWriter, r *http.Request) error {
 		return s.sendEvents(w, r, r.PathValue("desktop"))
 	})
 	s.routes.Stream(huma.Operation{

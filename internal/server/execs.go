@@ -9,6 +9,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/program"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/spec"
+	"github.com/deskfork/deskfork/internal/server/view"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
@@ -36,12 +37,24 @@ type signalIn struct {
 	Body api.Signal
 }
 
+// mayExec refuses programs where a policy does while a person has control.
+func (s *Server) mayExec(ctx context.Context, ref string) error {
+	v, err := s.host.Desktop(ctx, route.Project(ctx), ref)
+	if err != nil || v.ControlPolicy.Exec == "" {
+		return err
+	}
+	return s.host.Controls.MayExec(ctx, v.ID, view.Holder(ctx, "", api.ControlAgent))
+}
+
 func (s *Server) registerExecs() {
 	route.Call(s.routes, huma.Operation{
 		OperationID: "exec", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/exec", Tags: []string{"execs"},
 		Summary:     "Run a program and wait for its end",
 		Description: "An exit code other than 0 is no error. A caller that goes away ends the program, unless it named an id or a key.",
 	}, route.Write.Long().Size(maxExec), func(ctx context.Context, in *execIn) (*route.Reply[api.ExecResult], error) {
+		if err := s.mayExec(ctx, in.Desktop); err != nil {
+			return nil, err
+		}
 		res, err := s.host.Programs.Run(ctx, route.Project(ctx), in.Desktop, in.Body, in.Key)
 		return &route.Reply[api.ExecResult]{Body: res}, err
 	})
@@ -50,6 +63,9 @@ func (s *Server) registerExecs() {
 		Summary: "Start a program", DefaultStatus: http.StatusCreated,
 		Description: "It belongs to the guest: attach to it, now or later, as often as needed.",
 	}, route.Write, func(ctx context.Context, in *execIn) (*route.Reply[api.ExecStatus], error) {
+		if err := s.mayExec(ctx, in.Desktop); err != nil {
+			return nil, err
+		}
 		st, err := s.host.Programs.Start(ctx, route.Project(ctx), in.Desktop, in.Body, in.Key)
 		return &route.Reply[api.ExecStatus]{Body: st}, err
 	})

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/deskfork/deskfork/internal/server/desktops"
 	"github.com/deskfork/deskfork/internal/server/gate"
@@ -10,6 +11,7 @@ import (
 	"github.com/deskfork/deskfork/internal/server/runs"
 	"github.com/deskfork/deskfork/internal/server/sandboxes"
 	"github.com/deskfork/deskfork/internal/server/spec"
+	"github.com/deskfork/deskfork/internal/server/view"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -32,6 +34,7 @@ func (s *Server) register() {
 	s.registerControl()
 	s.registerTCP()
 	s.registerPreview()
+	view.Register(s.routes, view.Config{Host: s.host, Base: s.base, Heartbeat: s.limits.Heartbeat, Now: time.Now})
 	if s.cfg.Sandboxes != nil {
 		sandboxes.Register(s.routes, s.cfg.Sandboxes, s.limits.Heartbeat)
 	}

@@ -11,25 +11,9 @@ import (
 	"github.com/deskfork/deskfork/internal/server/preview"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/spec"
-	"github.com/deskfork/deskfork/pkg/api"
 )
 
-type ticketIn struct {
-	route.InDesktop
-
-	Body api.CreateTicket
-}
-
 func (s *Server) registerPreview() {
-	route.Call(s.routes, huma.Operation{
-		OperationID: "create-ticket", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/tickets", Tags: []string{"network"},
-		Summary:       "Make a short-lived link under which a browser reaches one port of the guest",
-		DefaultStatus: http.StatusCreated,
-	}, route.Write, func(ctx context.Context, in *ticketIn) (*route.Reply[api.Ticket], error) {
-		t, err := s.host.Ports.Issue(ctx, gate.Of(ctx).Principal, in.Desktop, in.Body)
-		t.URL = s.base(ctx) + t.URL
-		return &route.Reply[api.Ticket]{Body: t}, err
-	})
 	proxy := preview.New(s.host.Ports.DialTicket, s.log)
 	s.routes.Handle(preview.Path+"{ticket}/{path...}", route.Ticketed, func(w http.ResponseWriter, r *http.Request) {
 		g, err := s.host.Ports.Check(r.PathValue("ticket"))

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -10,11 +11,13 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/deskfork/deskfork/internal/host"
+	"github.com/deskfork/deskfork/internal/host/control"
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/server/param"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/spec"
+	"github.com/deskfork/deskfork/internal/server/view"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
@@ -50,7 +53,7 @@ func (s *Server) registerScreen() {
 			spec.Query("cursor", "boolean", "Draw the pointer into it"),
 			spec.Query("source", "string", "host (default) or guest"), spec.Header("If-None-Match", "An ETag")),
 		Responses: spec.Answers(http.StatusOK, "The picture", mimePNG),
-	}, route.Read, s.screenshot)
+	}, route.Read.For(ticket.View), s.screenshot)
 	route.Call(s.routes, huma.Operation{
 		OperationID: "wait-screen", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/screen/wait", Tags: []string{"screen"},
 		Summary: "Wait until the screen changes, is still, or is not blank",
@@ -64,7 +67,7 @@ func (s *Server) registerScreen() {
 	s.routes.Stream(huma.Operation{
 		OperationID: "write-clipboard", Method: http.MethodPut, Path: clipboard, Tags: []string{"windows"},
 		Summary:     "Set the clipboard to the body, of its Content-Type",
-		Parameters:  append(spec.Path("desktop"), spec.Header(api.HeaderHolder, "Who sends"), spec.Header(api.HeaderEpoch, "Of the control lease")),
+		Parameters:  append(spec.Path("desktop"), spec.Header(api.HeaderHolder, "Who sends"), spec.Header(api.HeaderEpoch, "Of the control lease"), spec.Header(api.HeaderControlWait, "How long to wait for it")),
 		RequestBody: &huma.RequestBody{Required: true, Content: spec.Binary("*/*")},
 		Responses:   map[string]*huma.Response{strconv.Itoa(http.StatusNoContent): {Description: "Done"}},
 	}, route.Write.Size(maxClipboard), s.writeClipboard)
@@ -215,15 +218,14 @@ func (s *Server) writeClipboard(w http.ResponseWriter, r *http.Request) error {
 	if err := errors.Join(q.Err(), err); err != nil {
 		return err
 	}
-	l, err := s.host.Control(r.Context(), route.Project(r.Context()), r.PathValue("desktop"), by)
-	if err != nil {
-		return err
-	}
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err
 	}
-	if err := l.Windows.SetClipboard(r.Context(), guest.Clipboard{Type: typ, Data: data}); err != nil {
+	err = s.under(r.Context(), r.PathValue("desktop"), by, func(ctx context.Context, l *live.Desktop) error {
+		return l.Windows.SetClipboard(ctx, guest.Clipboard{Type: typ, Data: data})
+	})
+	if err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -231,14 +233,14 @@ func (s *Server) writeClipboard(w http.ResponseWriter, r *http.Request) error {
 }
 
 // leaseOf reads the lease headers of a stream.
-func leaseOf(r *http.Request) (host.Holder, error) {
-	var epoch uint64
+func leaseOf(r *http.Request) (control.Call, error) {
+	by := control.Call{Holder: view.Holder(r.Context(), r.Header.Get(api.HeaderHolder), api.ControlAgent)}
+	var err error
 	if v := r.Header.Get(api.HeaderEpoch); v != "" {
-		n, err := strconv.ParseUint(v, 10, 64)
-		if err != nil {
-			return host.Holder{}, api.Errorf(api.CodeInvalid, "%s: want a number", api.HeaderEpoch)
+		if by.Epoch, err = strconv.ParseUint(v, 10, 64); err != nil {
+			return by, api.Errorf(api.CodeInvalid, "%s: want a number", api.HeaderEpoch)
 		}
-		epoch = n
 	}
-	return holder(r.Context(), r.Header.Get(api.HeaderHolder), epoch), nil
+	by.Wait, err = param.Wait(cmp.Or(r.URL.Query().Get("wait"), r.Header.Get(api.HeaderControlWait)), 0)
+	return by, err
 }

@@ -45,7 +45,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		host: cfg.Host, cfg: cfg, log: cfg.Logger, limits: l, names: cfg.names(),
 		routes: route.New(route.Config{
-			Enter: cfg.Host.Access.Enter, Refused: cfg.Host.Metrics().Refused, BodyIdle: l.BodyIdle, Version: cfg.Version,
+			Enter: cfg.Host.Access.Enter, Ticket: cfg.Host.Views.Check, Refused: cfg.Host.Metrics().Refused, BodyIdle: l.BodyIdle, Version: cfg.Version,
 			Short: gate.NewLane(l.Requests, l.Share, l.Queue, l.Wait, l.Call),
 			Long:  gate.NewLane(l.Streams, l.Share, l.Queue, l.Wait, 0),
 		}),

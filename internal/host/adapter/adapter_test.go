@@ -20,6 +20,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/adapter"
 	"github.com/deskfork/deskfork/internal/host/admission"
+	"github.com/deskfork/deskfork/internal/host/control"
 	"github.com/deskfork/deskfork/internal/host/hosttest"
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/reach"
@@ -191,10 +192,11 @@ func TestLongTextHasTime(t *testing.T) {
 	if _, err := s.host.Wait(ctx, "p", "one", api.StageDrawn); err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.host.Control(ctx, "p", "one", host.Holder{})
+	ctx, l, leave, err := s.host.Controls.Use(ctx, "p", "one", control.Call{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer leave()
 	long := api.Action{Kind: "text", Text: strings.Repeat("line\n", 2000)}
 	reply, err := l.Input.Do(ctx, api.InputBatch{Actions: []api.Action{long}})
 	if err != nil || reply.Error != nil {
@@ -213,10 +215,11 @@ func TestInput(t *testing.T) {
 	if _, err := s.host.Wait(ctx, "p", "one", api.StageDrawn); err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.host.Control(ctx, "p", "one", host.Holder{})
+	ctx, l, leave, err := s.host.Controls.Use(ctx, "p", "one", control.Call{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer leave()
 	x, y := 100, 50
 	reply, err := l.Input.Do(ctx, api.InputBatch{
 		ImageWidth: 640, Screenshot: true,

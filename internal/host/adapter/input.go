@@ -47,6 +47,9 @@ func (in *input) Do(ctx context.Context, b api.InputBatch) (api.InputReply, erro
 		res, err := in.one(ctx, a, view)
 		if err != nil {
 			in.letGo(ctx)
+			if why, ok := errors.AsType[*api.Error](context.Cause(ctx)); ok { // control has changed hands
+				err = why
+			}
 			e := *fault.From(err)
 			e.Stage = fmt.Sprintf("actions[%d] %s", i, a.Kind)
 			reply.Error = &e

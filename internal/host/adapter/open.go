@@ -68,6 +68,7 @@ func addDisplay(d *live.Desktop, g *client.Desktop, cfg inject.Config) error {
 	}
 	d.Screen = screen{camera: camera, source: cfg.Source, pointer: g.Pointer}
 	d.Input = &input{hand: hand, camera: camera, source: cfg.Source, turn: make(chan struct{}, 1)}
+	d.Display = live.Display{Source: cfg.Source, Input: &hands{Input: cfg.Input, helper: cfg.Helper}}
 	return nil
 }
 

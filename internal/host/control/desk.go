@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/event"
+	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/guest"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 	drainLimit = 5 * time.Second
 )
 
-// Log keeps what happened. See store.Store.
+// Log keeps what happened. See store.Audits.
 type Log interface {
 	AddAudit(ctx context.Context, a store.Audit) error
 	LastControl(ctx context.Context, desktop string) (store.Audit, error)
@@ -30,11 +32,11 @@ type Log interface {
 // Config is what a desk is made of. All members are required.
 type Config struct {
 	Log Log
-	// Look describes a desktop by its id; false when there is none.
-	Look func(id string) (api.Desktop, bool)
-	// LetGo releases what is held down in a desktop and, as its policy has it, wipes
-	// its clipboard. It does nothing in one that does not run.
-	LetGo   func(ctx context.Context, id string) error
+	// Look describes a desktop by its id, with its live parts, nil when it has none;
+	// false when there is no such desktop.
+	Look func(id string) (api.Desktop, *live.Desktop, bool)
+	// Use finds the live parts of a desktop that runs.
+	Use     func(ctx context.Context, project, ref string) (*live.Desktop, api.Desktop, error)
 	Publish func(project, typ, desktop string, data map[string]any)
 	Now     func() time.Time
 	Logger  *slog.Logger
@@ -75,7 +77,7 @@ type inside struct {
 
 // open finds the entry of a desktop, locked and up to date with its incarnation.
 func (d *Desk) open(ctx context.Context, id string) (*entry, api.Desktop, error) {
-	v, ok := d.cfg.Look(id)
+	v, _, ok := d.cfg.Look(id)
 	if !ok {
 		return nil, v, api.Errorf(api.CodeNotFound, "no desktop %q", id)
 	}
@@ -188,10 +190,27 @@ func (d *Desk) handOver(e *entry) {
 		}
 		ctx, done := context.WithTimeout(context.Background(), drainLimit)
 		defer done()
-		if err := d.cfg.LetGo(ctx, e.id); err != nil {
+		if err := d.letGo(ctx, e.id); err != nil {
 			d.cfg.Logger.Warn("keys and buttons not released", "desktop", e.id, "err", err)
 		}
 	})
+}
+
+// letGo releases what is held down in a desktop, and wipes a clipboard that is
+// shared with people.
+func (d *Desk) letGo(ctx context.Context, id string) error {
+	v, l, _ := d.cfg.Look(id)
+	if l == nil || v.State == api.StatePaused {
+		return nil
+	}
+	err := l.Input.Release(ctx)
+	if in := l.Display.Input; in != nil {
+		err = errors.Join(err, in.Release(ctx))
+	}
+	if c := v.ControlPolicy.Clipboard; c != "" && c != "none" {
+		err = errors.Join(err, l.Windows.SetClipboard(ctx, guest.Clipboard{Type: "text/plain"}))
+	}
+	return err
 }
 
 // arm makes the lease end in time. e.mu is held.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/control"
+	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -316,4 +317,26 @@ func TestRace(t *testing.T) {
 		})
 	}
 	wait.Wait()
+}
+
+// TestUse: a call that waited while its desktop got another machine is not made.
+func TestUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		d := w.desk(t)
+		by := control.Call{Holder: agent("a"), Wait: time.Minute}
+		_, l, leave, err := d.Use(t.Context(), "p", "one", by)
+		if err != nil || l != w.live {
+			t.Fatal(err)
+		}
+		leave()
+		do(t, d, person("p"), api.ChangeControl{Action: api.ControlTake})
+		time.AfterFunc(time.Second, func() {
+			w.set(func(*api.Desktop) { w.live = &live.Desktop{Input: input{w}} })
+			_, _ = d.Change(context.Background(), desktopID, person("p"), api.ChangeControl{Action: api.ControlRelease}, 0)
+		})
+		if _, _, _, err := d.Use(t.Context(), "p", "one", by); !errors.Is(err, &api.Error{Code: api.CodeGuestUnavail}) {
+			t.Errorf("answered %v", err)
+		}
+	})
 }

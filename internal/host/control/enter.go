@@ -7,8 +7,35 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/event"
+	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/pkg/api"
 )
+
+// Call says under which lease a call is made.
+type Call struct {
+	Holder
+
+	Epoch uint64        // 0: the present one
+	Wait  time.Duration // for the lease
+}
+
+// Use lets a call in that changes what is on the screen of a desktop, and answers
+// its live parts: see Enter.
+func (d *Desk) Use(ctx context.Context, project, ref string, by Call) (_ context.Context, l *live.Desktop, leave func(), _ error) {
+	l, v, err := d.cfg.Use(ctx, project, ref)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	cctx, leave, err := d.Enter(ctx, v.ID, by.Holder, by.Epoch, by.Wait)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if _, now, _ := d.cfg.Look(v.ID); now != l { // another machine came while it waited
+		leave()
+		return nil, nil, nil, api.Errorf(api.CodeGuestUnavail, "the machine of desktop %s was replaced", v.Name)
+	}
+	return cctx, l, leave, nil
+}
 
 // Enter lets a call of who in that changes what is on a screen. Its context ends
 // when control changes hands, with a cause that says so; leave is called when

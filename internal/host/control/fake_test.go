@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/control"
+	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/pkg/api"
 )
@@ -31,6 +32,7 @@ func admin(name string) control.Holder {
 type world struct {
 	mu       sync.Mutex
 	desktop  api.Desktop
+	live     *live.Desktop
 	rows     []store.Audit
 	broken   error // of the log
 	events   []string
@@ -39,25 +41,42 @@ type world struct {
 }
 
 func newWorld() *world {
-	return &world{desktop: api.Desktop{ID: desktopID, Project: "p", Incarnation: "i1"}}
+	w := &world{desktop: api.Desktop{ID: desktopID, Project: "p", Incarnation: "i1"}}
+	w.live = &live.Desktop{Input: input{w}}
+	return w
 }
 
 func (w *world) desk(tb testing.TB) *control.Desk {
 	tb.Helper()
 	d := control.New(control.Config{
-		Log: w, Look: w.look, LetGo: w.release, Publish: w.publish, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Log: w, Look: w.look, Use: w.use, Publish: w.publish, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	tb.Cleanup(d.Close)
 	return d
 }
 
-func (w *world) look(id string) (api.Desktop, bool) {
+func (w *world) look(id string) (api.Desktop, *live.Desktop, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.desktop, id == w.desktop.ID
+	return w.desktop, w.live, id == w.desktop.ID
 }
 
-func (w *world) release(context.Context, string) error {
+func (w *world) use(context.Context, string, string) (*live.Desktop, api.Desktop, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.live, w.desktop, nil
+}
+
+// input is a world's input.
+type input struct{ w *world }
+
+func (input) Do(context.Context, api.InputBatch) (api.InputReply, error) {
+	return api.InputReply{}, errors.ErrUnsupported
+}
+
+func (i input) Release(ctx context.Context) error { return i.w.release(ctx) }
+
+func (w *world) release(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.released++

@@ -108,7 +108,7 @@ func (d *Desktop) replace(ctx context.Context, next store.Desktop, snap store.Sn
 	next.State = api.StateReady
 	err = d.commit(ctx, func(r *store.Desktop) {
 		// What may have been changed meanwhile stays.
-		next.Labels, next.Env, next.Policy, next.Expires = r.Labels, r.Env, r.Policy, r.Expires
+		next.Labels, next.Env, next.Policy, next.Expires, next.ControlPolicy = r.Labels, r.Env, r.Policy, r.Expires, r.ControlPolicy
 		*r = next
 	}, write)
 	if err != nil {

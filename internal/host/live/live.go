@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
@@ -26,6 +27,14 @@ type Desktop struct {
 	Windows Windows
 	Screen  Screen
 	Input   Input
+	Display Display
+}
+
+// Display is the screen frame by frame and its pointer and keyboard event by
+// event, for people who watch and act. Both are nil where there is none.
+type Display struct {
+	Source desktop.Source
+	Input  desktop.Input
 }
 
 // Link is the connection to guestd. While it is down calls of all parts fail

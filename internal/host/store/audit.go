@@ -19,8 +19,11 @@ type Audit struct {
 	Held bool
 }
 
+// Audits is the part of the database that is about what happened.
+type Audits struct{ *Store }
+
 // AddAudit adds a line; its Seq is not used.
-func (s *Store) AddAudit(ctx context.Context, a Audit) error {
+func (s Audits) AddAudit(ctx context.Context, a Audit) error {
 	_, err := s.db.ExecContext(ctx,
 		`INSERT INTO audit (time_ns, project, desktop, incarnation, what, epoch, held, who, kind, by, detail)
 		VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
@@ -35,7 +38,7 @@ const auditColumns = `seq, time_ns, project, desktop, incarnation, what, epoch, 
 
 // LastControl is the line of a desktop's newest epoch; ErrNotFound when its
 // control never changed.
-func (s *Store) LastControl(ctx context.Context, desktop string) (Audit, error) {
+func (s Audits) LastControl(ctx context.Context, desktop string) (Audit, error) {
 	a, err := scanAudit(s.db.QueryRowContext(ctx,
 		`SELECT `+auditColumns+` FROM audit WHERE desktop = ? AND epoch > 0 ORDER BY epoch DESC, seq DESC LIMIT 1`, desktop))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -49,7 +52,7 @@ func (s *Store) LastControl(ctx context.Context, desktop string) (Audit, error) 
 
 // AuditLog lists the newest lines of a desktop, newest first, before a number (0:
 // from the newest on).
-func (s *Store) AuditLog(ctx context.Context, desktop string, before int64, limit int) ([]api.AuditEntry, error) {
+func (s Audits) AuditLog(ctx context.Context, desktop string, before int64, limit int) ([]api.AuditEntry, error) {
 	rows, err := s.db.QueryContext(ctx,
 		`SELECT `+auditColumns+` FROM audit WHERE desktop = ? AND (? = 0 OR seq < ?) ORDER BY seq DESC LIMIT ?`,
 		desktop, before, before, limit)

@@ -2,7 +2,6 @@ package ticket
 
 import (
 	"context"
-	"errors"
 	"net"
 	"time"
 
@@ -23,28 +22,29 @@ type Ports struct {
 // Issue makes a short-lived link to one port of a desktop. It ends with the
 // token of who asks for it.
 func (p *Ports) Issue(ctx context.Context, who token.Principal, ref string, req api.CreateTicket) (api.Ticket, error) {
+	if req.Port == 0 {
+		return api.Ticket{}, api.Errorf(api.CodeInvalid, "a preview needs a port")
+	}
 	v, err := p.Find(ctx, who.Project, ref)
 	if err != nil {
 		return api.Ticket{}, err
 	}
 	grant := Grant{Desktop: v.ID, Project: who.Project, Token: who.TokenID, Port: req.Port}
 	secret, err := p.Book.Issue(grant, time.Duration(req.TTLS)*time.Second)
-	if errors.Is(err, ErrTooMany) {
-		return api.Ticket{}, api.Errorf(api.CodeRateLimited, "%s", err)
-	}
 	if err != nil {
-		return api.Ticket{}, err
+		return api.Ticket{}, coded(err)
 	}
-	return api.Ticket{Ticket: secret, URL: "/preview/" + secret + "/"}, nil
+	g, err := p.Book.Check(secret)
+	return api.Ticket{ID: g.ID, Ticket: secret, URL: "/preview/" + secret + "/", Port: g.Port, Expires: g.Expires.UTC()}, coded(err)
 }
 
 // Check answers what a ticket opens.
 func (p *Ports) Check(secret string) (Grant, error) {
 	g, err := p.Book.Check(secret)
-	if err != nil {
-		return Grant{}, api.Errorf(api.CodeUnauthorized, "%s", err)
+	if err == nil && g.Port == 0 {
+		err = ErrUnknown
 	}
-	return g, nil
+	return g, coded(err)
 }
 
 // DialTicket connects to the port that a ticket opens.

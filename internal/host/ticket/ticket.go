@@ -1,12 +1,14 @@
-// Package ticket gives out short-lived rights to one port of one desktop, for
-// browsers, which can carry no bearer token in a link. Tickets live in memory: a
-// restart of the host ends them.
+// Package ticket gives out short-lived rights to one desktop, for browsers, which
+// can carry no bearer token in a link: to reach one of its ports, or to watch and
+// control it in a role. Tickets live in memory: a restart of the host ends them.
 package ticket
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 var (
 	ErrUnknown = errors.New("ticket unknown or expired")
 	ErrTooMany = errors.New("too many tickets of the project are valid now")
+	ErrInUse   = errors.New("too many browsers use the ticket now")
 )
 
 // DefaultTTL is how long a ticket is valid when nothing is said.
@@ -26,12 +29,18 @@ const DefaultTTL = 10 * time.Minute
 // of another.
 const maxTickets = 1000
 
+// maxSessions bounds how many browsers use one ticket.
+const maxSessions = 64
+
 // Grant is what a ticket opens.
 type Grant struct {
+	ID      string // names it without opening anything
 	Desktop string // id
 	Project string
 	Token   string // id of the bearer token that asked for it
-	Port    int
+	Port    int    // 0: it has a role
+	Role    Role   // empty: it opens a port
+	Session string // of a browser that exchanged the ticket; empty: the ticket itself
 	Expires time.Time
 
 	ended context.Context // ends when the ticket is revoked; nil: it cannot be
@@ -54,15 +63,20 @@ func (g Grant) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // Book keeps tickets by the hash of their secret. Safe for concurrent use.
 type Book struct {
-	now func() time.Time
+	now   func() time.Time
+	ended func(id string)
 
 	mu     sync.Mutex
 	grants map[[sha256.Size]byte]Grant // guarded by mu
 }
 
-// New makes an empty book.
-func New(now func() time.Time) *Book {
-	return &Book{now: now, grants: make(map[[sha256.Size]byte]Grant)}
+// New makes an empty book. ended hears of tickets that are revoked, by their ids,
+// perhaps more than once; nil: nobody does.
+func New(now func() time.Time, ended func(id string)) *Book {
+	if ended == nil {
+		ended = func(string) {}
+	}
+	return &Book{now: now, ended: ended, grants: make(map[[sha256.Size]byte]Grant)}
 }
 
 // Issue makes a ticket that is valid for ttl (0: DefaultTTL).
@@ -70,7 +84,7 @@ func (b *Book) Issue(g Grant, ttl time.Duration) (string, error) {
 	if ttl <= 0 {
 		ttl = DefaultTTL
 	}
-	g.Expires = b.now().Add(ttl)
+	g.ID, g.Expires = token.NewID('k'), b.now().Add(ttl)
 	g.ended, g.end = context.WithCancel(context.Background())
 	secret := token.Secret()
 	b.mu.Lock()
@@ -80,7 +94,7 @@ func (b *Book) Issue(g Grant, ttl time.Duration) (string, error) {
 		switch {
 		case !b.now().Before(old.Expires):
 			b.drop(k, old)
-		case old.Project == g.Project:
+		case old.Project == g.Project && old.Session == "":
 			n++
 		}
 	}
@@ -108,6 +122,50 @@ func (b *Book) Check(secret string) (Grant, error) {
 	return g, nil
 }
 
+// Exchange makes a secret for one browser of a ticket that has a role. It ends with
+// the ticket.
+func (b *Book) Exchange(secret string) (string, Grant, error) {
+	g, err := b.Check(secret)
+	if err == nil && (g.Role == "" || g.Session != "") {
+		err = ErrUnknown
+	}
+	if err != nil {
+		return "", Grant{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, other := range b.grants {
+		if other.ID == g.ID {
+			n++
+		}
+	}
+	if n > maxSessions {
+		return "", Grant{}, ErrInUse
+	}
+	if g.ended.Err() != nil { // revoked meanwhile
+		return "", Grant{}, ErrUnknown
+	}
+	g.Session = token.NewID('v')
+	made := token.Secret()
+	b.grants[sha256.Sum256([]byte(made))] = g
+	return made, g, nil
+}
+
+// Of lists the tickets of a desktop, those that end first before the others.
+func (b *Book) Of(desktop string) []Grant {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []Grant
+	for _, g := range b.grants {
+		if g.Desktop == desktop && g.Session == "" && b.now().Before(g.Expires) {
+			list = append(list, g)
+		}
+	}
+	slices.SortFunc(list, func(a, b Grant) int { return cmp.Or(a.Expires.Compare(b.Expires), cmp.Compare(a.ID, b.ID)) })
+	return list
+}
+
 // Revoke ends every ticket of a desktop, and what was begun under them.
 func (b *Book) Revoke(desktop string) {
 	b.revoke(func(g Grant) bool { return g.Desktop == desktop })
@@ -119,12 +177,23 @@ func (b *Book) RevokeToken(id string) {
 	b.revoke(func(g Grant) bool { return g.Token == id })
 }
 
-func (b *Book) revoke(which func(Grant) bool) {
+// RevokeID ends one ticket of a desktop, and what was begun under it.
+func (b *Book) RevokeID(desktop, id string) (existed bool) {
+	return b.revoke(func(g Grant) bool { return g.Desktop == desktop && g.ID == id })
+}
+
+func (b *Book) revoke(which func(Grant) bool) (any bool) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	var ended []string
 	for k, g := range b.grants {
 		if which(g) {
 			b.drop(k, g)
+			ended = append(ended, g.ID)
 		}
 	}
+	b.mu.Unlock()
+	for _, id := range ended {
+		b.ended(id)
+	}
+	return len(ended) > 0
 }

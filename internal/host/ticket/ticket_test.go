@@ -11,7 +11,7 @@ import (
 
 func TestBook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := ticket.New(time.Now)
+		b := ticket.New(time.Now, nil)
 		short, err := b.Issue(ticket.Grant{Desktop: "d1", Port: 80}, time.Minute)
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestBook(t *testing.T) {
 // room again as they expire.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := ticket.New(time.Now)
+		b := ticket.New(time.Now, nil)
 		n := 0
 		for {
 			if _, err := b.Issue(ticket.Grant{Project: "greedy"}, time.Hour); err != nil {
@@ -78,7 +78,7 @@ func TestBind(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := ticket.New(time.Now)
+				b := ticket.New(time.Now, nil)
 				secret, err := b.Issue(ticket.Grant{Desktop: "d1", Token: "t1"}, time.Hour)
 				if err != nil {
 					t.Fatal(err)

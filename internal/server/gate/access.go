@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/metric"
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/pkg/api"
 )
@@ -30,6 +31,7 @@ const (
 	KeyTook    = "took"
 	KeyClient  = "client"
 	KeyToken   = "token_id"
+	KeyTicket  = "ticket_id"
 	KeyCode    = "code"
 	KeyStage   = "stage"
 	KeyError   = "err"
@@ -46,6 +48,7 @@ type State struct {
 	Route     string // pattern; empty when none matched
 	Nested    bool   // errors carry the member that drivers read
 	Principal token.Principal
+	Grant     *ticket.Grant // of who shows a ticket in place of a token
 	problem   atomic.Pointer[api.Error]
 }
 
@@ -114,6 +117,9 @@ func (a *Access) log(r *http.Request, s *State, rec *Recorder, took time.Duratio
 	}
 	if s.Principal.TokenID != "" {
 		attrs = append(attrs, slog.String(KeyToken, s.Principal.TokenID))
+	}
+	if s.Grant != nil {
+		attrs = append(attrs, slog.String(KeyTicket, s.Grant.ID))
 	}
 	if e != nil {
 		attrs = append(attrs, slog.String(KeyCode, string(e.Code)), slog.String(KeyStage, e.Stage), slog.String(KeyError, e.Detail))

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -247,4 +248,35 @@ func (s *slow) Write(p []byte) (int, error) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return s.ResponseRecorder.Write(p)
+}
+
+// TestRate: a client may try a burst, and once more after each pause; others are
+// not slowed down by it, unless they are of its network.
+func TestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := gate.NewRate(3, time.Second, time.Now)
+		one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+		allowed := func(a netip.Addr) bool { return r.Take(a) == nil }
+		for i, want := range []bool{true, true, true, false} {
+			if allowed(one) != want {
+				t.Errorf("attempt %d: want %t", i, want)
+			}
+		}
+		if !allowed(other) {
+			t.Error("another client is refused")
+		}
+		<-time.After(time.Second)
+		if !allowed(one) || allowed(one) {
+			t.Error("after a pause there is one more")
+		}
+		<-time.After(time.Hour)
+		for range 3 {
+			if !allowed(netip.MustParseAddr("2001:db8::1")) {
+				t.Error("a fresh client is refused")
+			}
+		}
+		if allowed(netip.MustParseAddr("2001:db8::2")) {
+			t.Error("a network has as many bursts as addresses")
+		}
+	})
 }

@@ -1,6 +1,9 @@
 package route
 
-import "github.com/deskfork/deskfork/internal/host/token"
+import (
+	"github.com/deskfork/deskfork/internal/host/ticket"
+	"github.com/deskfork/deskfork/internal/host/token"
+)
 
 // class says how a route is limited.
 type class int
@@ -24,6 +27,8 @@ type Rule struct {
 	class  class
 	body   int64 // limit; Unlimited: none
 	nested bool  // see Nested
+
+	role ticket.Role // that admits too; empty: no ticket does
 }
 
 // Rules of short calls whose body is JSON.
@@ -42,6 +47,9 @@ var (
 
 // Long is the rule of a stream, a wait or a program.
 func (g Rule) Long() Rule { g.class = long; return g }
+
+// For lets a ticket of the desktop in that has a role, besides a token.
+func (g Rule) For(role ticket.Role) Rule { g.role = role; return g }
 
 // Size is the rule with a limit of the body in bytes.
 func (g Rule) Size(limit int64) Rule { g.body = limit; return g }

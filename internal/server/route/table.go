@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deskfork/deskfork/internal/host/fault"
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/internal/server/gate"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -29,6 +30,8 @@ type Route struct {
 type Config struct {
 	// Enter finds who a secret belongs to, as access.Desk.Enter does.
 	Enter func(ctx context.Context, secret string) (token.Principal, context.Context, func(), error)
+	// Ticket answers what a ticket with a role opens, as ticket.Views.Check does.
+	Ticket func(secret string) (ticket.Grant, error)
 	// Refused hears of calls that found no room.
 	Refused func()
 	// Short and Long are what calls of a kind share.
@@ -135,6 +138,11 @@ func (t *Table) Admit(r *http.Request, g Rule, st *gate.State) (_ *http.Request,
 		return r, func() {}, nil
 	}
 	secret := gate.Bearer(r)
+	if g.role != "" {
+		if shown, err := gate.Ticket(r, secret); shown != "" || err != nil {
+			return t.admitTicket(r, g, st, shown, err)
+		}
+	}
 	if secret == "" {
 		return r, nil, gate.ErrNoToken()
 	}
@@ -147,6 +155,25 @@ func (t *Table) Admit(r *http.Request, g Rule, st *gate.State) (_ *http.Request,
 		end()
 		return r, nil, api.Errorf(api.CodeForbidden, "this token lacks the scope %q", g.scope)
 	}
+	return r.WithContext(ctx), end, nil
+}
+
+// admitTicket is Admit for who shows a ticket. The request's context ends with it.
+func (t *Table) admitTicket(r *http.Request, g Rule, st *gate.State, secret string, err error) (*http.Request, func(), error) {
+	var grant ticket.Grant
+	if err == nil {
+		grant, err = t.cfg.Ticket(secret)
+	}
+	switch {
+	case err != nil:
+		return r, nil, err
+	case grant.Desktop != r.PathValue("desktop"):
+		return r, nil, api.Errorf(api.CodeForbidden, "the ticket is for another desktop; name the desktop by its id")
+	case !grant.Role.Can(g.role):
+		return r, nil, api.Errorf(api.CodeForbidden, "a ticket of role %q may not do this: it takes %q", grant.Role, g.role)
+	}
+	st.Principal, st.Grant = token.Principal{TokenID: grant.Token, Project: grant.Project}, &grant
+	ctx, end := grant.Bind(r.Context())
 	return r.WithContext(ctx), end, nil
 }
 

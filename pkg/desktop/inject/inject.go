@@ -140,12 +140,14 @@ func (in *Injector) Do(ctx context.Context, actions ...Action) ([]Result, error)
 }
 
 // Release lets go of everything that is held: for a hand-over. It waits for
-// the call that is under way; cancel that first.
+// the call that is under way; cancel that first. Where the pointer is then is asked
+// anew where a helper can tell: somebody else may move it.
 func (in *Injector) Release(ctx context.Context) error {
 	if err := in.lock(ctx); err != nil {
 		return err
 	}
 	defer in.unlock()
+	in.placed = in.placed && in.cfg.Helper == nil
 	return in.letGo(ctx)
 }
 

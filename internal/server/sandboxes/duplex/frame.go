@@ -51,7 +51,7 @@ func parseFrame(b []byte) (frame, error) {
 // putHeader writes the header of a frame before its bytes.
 func putHeader(b []byte, channel byte, seq int64) {
 	b[0] = channel
-	binary.BigEndian.PutUint64(b[1:], uint64(seq)) //nolint:gosec // an offset is not negative
+	binary.BigEndian.PutUint64(b[1:], uint64(seq))
 }
 
 // ParseMessage reads a text message of a client.

@@ -28,7 +28,7 @@ type Config struct {
 	Copies <-chan string
 	// Resize changes the size of the screen; nil: it is refused.
 	Resize func(ctx context.Context, size image.Point) error
-	// Handshake bounds the beginning. Default 10 s.
+	// Handshake is how long the client may take to begin. Default 10 s.
 	Handshake time.Duration
 }
 
@@ -131,6 +131,10 @@ const version = "RFB 003.008\n"
 
 // greet does the handshake (RFC 6143, 7.1 to 7.3).
 func (s *session) greet(ctx context.Context) error {
+	f, err := s.cfg.Source.Frame(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the screen: %w", err)
+	}
 	limit := s.cfg.Handshake
 	if limit == 0 {
 		limit = 10 * time.Second
@@ -139,10 +143,6 @@ func (s *session) greet(ctx context.Context) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = s.conn.Close() })
 	defer stop()
-	f, err := s.cfg.Source.Frame(ctx)
-	if err != nil {
-		return fmt.Errorf("look at the screen: %w", err)
-	}
 	if err := s.secure(); err != nil {
 		return err
 	}

@@ -45,21 +45,22 @@ func (s *session) watch(ctx context.Context) error {
 	}
 }
 
+// fetch waits for a frame newer than one; while the client acts it comes back with
+// the present one, whose cursor may be new.
 func (s *session) fetch(ctx context.Context, after uint64) (*desktop.Frame, error) {
 	for {
 		nctx, cancel := context.WithTimeout(ctx, cursorPause)
-		s.mu.Lock()
-		active := time.Since(s.state.acted) < activeFor
-		s.mu.Unlock()
-		if !active {
-			nctx = ctx
-		}
 		f, err := s.cfg.Source.Next(nctx, after)
 		cancel()
 		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 			return f, err
 		}
-		return s.cfg.Source.Frame(ctx)
+		s.mu.Lock()
+		active := time.Since(s.state.acted) < activeFor
+		s.mu.Unlock()
+		if active {
+			return s.cfg.Source.Frame(ctx)
+		}
 	}
 }
 
