@@ -9,6 +9,7 @@ import (
 	"github.com/deskfork/deskfork/internal/cli/attach"
 	"github.com/deskfork/deskfork/internal/cli/command"
 	"github.com/deskfork/deskfork/internal/cli/desktops"
+	"github.com/deskfork/deskfork/internal/cli/people"
 )
 
 // Config is all that a command line hangs on.
@@ -78,6 +79,7 @@ the data directory of a server on this machine.`,
 	a.group(root, "inside", a.execCmd(), a.cpCmd(), a.launchCmd(), a.forwardCmd())
 	a.group(root, "screen", a.screenshotCmd(), a.clickCmd(), a.moveCmd(), a.dragCmd(), a.scrollCmd(),
 		a.typeCmd(), a.keyCmd(), a.clipboardCmd(), a.windowsCmd())
+	a.group(root, "screen", people.Commands(a.App)...)
 	a.group(root, "host", a.imageCmd(), a.tokenCmd(), a.usageCmd(), a.doctorCmd(), a.demoCmd(), a.versionCmd())
 	if a.Serve != nil {
 		a.group(root, "host", a.Serve(&a.Globals))

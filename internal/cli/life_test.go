@@ -298,3 +298,28 @@ debian-xfce        0123456789ab   image       -                -         2.0 GiB
 		t.Errorf("the picture of an image and a desktop: %v", err)
 	}
 }
+
+// TestControl: a person takes control from a terminal, and gives it back.
+func TestControl(t *testing.T) {
+	steps(t,
+		step{line: "control first", out: "nobody has control (epoch 1)\n"},
+		step{line: "control first take --ttl 1h", out: "person person has control, that is you (epoch 2, for 1h0m0s)\n"},
+		step{line: "control first request --agent --holder robot", status: 5, err: "has control"},
+		step{line: "control first release", out: "nobody has control (epoch 3)\n"},
+		step{
+			line: "control first log",
+			out: "TIME                   WHAT              EPOCH   WHO      KIND     BY   DETAIL\n" +
+				"2026-01-02T03:04:05Z   control.release   2       person   person        \n" +
+				"2026-01-02T03:04:05Z   control.take      1       person   person        \n",
+		},
+		step{line: "control first steal", status: 2, err: "want take, request"},
+	)
+}
+
+// TestOpen: the link's secret stands behind a #.
+func TestOpen(t *testing.T) {
+	r := newRun(desk(t), "")
+	if status := r.do(t, "open", "first", "--role", "control"); status != 0 || !strings.Contains(r.out.String(), "#ticket=k1\n") {
+		t.Errorf("%d: %s %s", status, &r.out, &r.err)
+	}
+}

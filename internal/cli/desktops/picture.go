@@ -41,7 +41,7 @@ func (a *group) paint(ctx context.Context, c *client.Client, t api.Tree, file st
 		_, err := a.Out.Write(out.Bytes())
 		return err
 	}
-	if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil { //nolint:gosec // a picture for everybody
+	if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("save the picture: %w", err)
 	}
 	return nil

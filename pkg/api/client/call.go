@@ -84,7 +84,7 @@ func (c *Client) open(ctx context.Context, k call) (*http.Response, error) {
 		if err == nil {
 			return resp, nil
 		}
-		if !k.repeatable(again) || c.rest(ctx, attempt, again.after) != nil {
+		if !k.repeatable(again) || c.rest(ctx, attempt, again.After) != nil {
 			return nil, err
 		}
 	}
@@ -92,26 +92,26 @@ func (c *Client) open(ctx context.Context, k call) (*http.Response, error) {
 
 // repeatable says whether a call that failed may be sent again. What was refused
 // for lack of room was not begun: it may, whatever it is, as long as it can be.
-func (k *call) repeatable(again again) bool {
-	if k.body != nil || !again.may {
+func (k *call) repeatable(again fault.Again) bool {
+	if k.body != nil || !again.May {
 		return false
 	}
-	return again.untouched || k.keyed || k.same || k.method == http.MethodGet || k.method == http.MethodHead
+	return again.Untouched || k.keyed || k.same || k.method == http.MethodGet || k.method == http.MethodHead
 }
 
 // send sends one request.
-func (c *Client) send(req *http.Request) (*http.Response, again, error) {
+func (c *Client) send(req *http.Request) (*http.Response, fault.Again, error) {
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, again{may: fault.Broken(err)}, c.fault(req.Context(), err)
+		return nil, fault.Again{May: fault.Broken(err)}, c.fault(req.Context(), err)
 	}
 	if resp.StatusCode < 300 || resp.StatusCode == http.StatusNotModified {
 		resp.Body = &ending{ReadCloser: resp.Body, resp: resp}
-		return resp, again{}, nil
+		return resp, fault.Again{}, nil
 	}
 	defer resp.Body.Close()
 	problem, ours := fault.Problem(resp)
-	return nil, againAfter(resp, problem, ours), problem
+	return nil, fault.After(resp, problem, ours), problem
 }
 
 func (c *Client) request(ctx context.Context, k call, raw []byte, key string) (*http.Request, error) {

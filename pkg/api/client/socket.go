@@ -17,13 +17,13 @@ import (
 func (c *Client) socket(ctx context.Context, path string, query url.Values, protocol string) (*websocket.Conn, error) {
 	for attempt := 0; ; attempt++ {
 		conn, again, err := c.handshake(ctx, path, query, protocol)
-		if err == nil || !again.untouched || c.rest(ctx, attempt, again.after) != nil {
+		if err == nil || !again.Untouched || c.rest(ctx, attempt, again.After) != nil {
 			return conn, err
 		}
 	}
 }
 
-func (c *Client) handshake(ctx context.Context, path string, query url.Values, protocol string) (*websocket.Conn, again, error) {
+func (c *Client) handshake(ctx context.Context, path string, query url.Values, protocol string) (*websocket.Conn, fault.Again, error) {
 	dialer := websocket.Dialer{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.tls, HandshakeTimeout: 30 * time.Second,
 		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
@@ -40,11 +40,11 @@ func (c *Client) handshake(ctx context.Context, path string, query url.Values, p
 		defer resp.Body.Close()
 	}
 	if err == nil {
-		return conn, again{}, nil
+		return conn, fault.Again{}, nil
 	}
 	if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
 		problem, ours := fault.Problem(resp)
-		return nil, againAfter(resp, problem, ours), problem
+		return nil, fault.After(resp, problem, ours), problem
 	}
-	return nil, again{}, c.fault(ctx, fmt.Errorf("dial: %w", err))
+	return nil, fault.Again{}, c.fault(ctx, fmt.Errorf("dial: %w", err))
 }

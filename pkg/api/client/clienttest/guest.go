@@ -85,10 +85,13 @@ func (s *Server) routeGuest(m *http.ServeMux) {
 	}))
 	m.HandleFunc("POST "+d+"/tickets", s.at(func(g *guest, r *http.Request) (reply, *api.Error) {
 		in, problem := read[api.CreateTicket](r)
-		return reply{http.StatusCreated, api.Ticket{
-			Ticket: "k1", URL: fmt.Sprintf("%s/preview/k1/?d=%s&port=%d", s.URL, g.info.ID, in.Port),
-		}}, problem
+		t := api.Ticket{ID: "t1", Ticket: "k1", URL: fmt.Sprintf("%s/preview/k1/?d=%s&port=%d", s.URL, g.info.ID, in.Port), Port: in.Port, Expires: epoch()}
+		if in.Kind == api.TicketView {
+			t.URL, t.Role = fmt.Sprintf("%s/view/%s#ticket=k1", s.URL, g.info.ID), in.Role
+		}
+		return reply{http.StatusCreated, t}, problem
 	}))
+	s.routeControl(m)
 	m.HandleFunc("GET "+d+"/tcp/{port}", s.tcp)
 	s.routeFiles(m)
 	s.routeExecs(m)

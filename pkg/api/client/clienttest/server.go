@@ -64,6 +64,8 @@ type guest struct {
 	execs     map[string]*exec
 	seq       uint64
 	work      string // the workspace that it publishes in
+	control   api.Control
+	audit     []api.AuditEntry // newest first
 }
 
 // TB is what a Server needs of a test or an example.
