@@ -26,7 +26,21 @@ for group in "$@"; do
 		fi
 	done <"$list"
 done
-[ -n "$missing" ] || exit 0
+# What drives the browser in tests is no Debian package.
+browser() {
+	case " $* " in *" test "*) ;; *) return 0 ;; esac
+	[ ! -d "$(dirname "$0")/../test/browser/node_modules/playwright-core" ] || return 0
+	echo "  playwright-core: drives Chromium in tests"
+	npm ci --prefix "$(dirname "$0")/../test/browser" --ignore-scripts --no-audit --no-fund
+}
+case " $* " in *" test "*)
+	if ! command -v npm >/dev/null; then
+		missing="$missing npm"
+		echo "  npm: fetches playwright-core, which drives Chromium in tests"
+	fi
+	;;
+esac
+[ -n "$missing" ] || { browser "$@"; exit; }
 if ! command -v apt-get >/dev/null; then
 	echo "deps: this is not Debian; install the packages above by hand" >&2
 	exit 1
@@ -44,3 +58,4 @@ install() {
 	$as env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing >"$log" 2>&1
 }
 install || { $as apt-get update >"$log" 2>&1 && install; } || { cat "$log" >&2; exit 1; }
+browser "$@"

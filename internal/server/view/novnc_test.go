@@ -1,0 +1,93 @@
+//go:build integration
+
+package view_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"image"
+	"image/color"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/deskfork/deskfork/pkg/vm/vmtest"
+)
+
+// TestNoVNC: Debian's noVNC, unmodified, in Debian's Chromium shows the desktop pixel
+// by pixel under a ticket, takes control by a click, and sees what changes.
+func TestNoVNC(t *testing.T) {
+	const noVNC = "/usr/share/novnc"
+	if _, err := os.Stat(noVNC + "/vnc_lite.html"); err != nil {
+		t.Fatalf("Debian's package novnc is needed: %v", err)
+	}
+	modules, err := filepath.Abs("../../../test/browser/node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(t, func(next http.Handler) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle("/novnc/", http.StripPrefix("/novnc/", http.FileServer(http.Dir(noVNC))))
+		mux.Handle("/", next)
+		return mux
+	})
+	points := []image.Point{{20, 20}, {0, 0}, {639, 399}, {640, 400}, {1279, 799}, {1000, 63}, {1000, 64}}
+	var list [][2]int
+	for _, p := range points {
+		list = append(list, [2]int{p.X, p.Y})
+	}
+	arg, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", filepath.Join("testdata", "novnc.js"), d.url, d.desktop.ID, d.ticket("control").Ticket, string(arg))
+	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		t.Fatalf("noVNC shows nothing (scripts/deps.sh test installs what the test needs): %v", cmd.Wait())
+	}
+	var got [][]int
+	if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := picture()
+	for i, p := range points {
+		c := want.RGBAAt(p.X, p.Y)
+		if !slices.Equal(got[i], []int{int(c.R), int(c.G), int(c.B)}) {
+			t.Errorf("noVNC's pixel %v is %v, want %v", p, got[i], c)
+		}
+	}
+	if size := got[len(points)]; !slices.Equal(size, []int{1280, 800}) {
+		t.Errorf("noVNC's canvas has %v pixels", size)
+	}
+	has := func(e vmtest.Event) func() bool {
+		return func() bool { return slices.Contains(d.screen().Events(), e) }
+	}
+	until(t, "the click arrives", has(vmtest.Event{Kind: "pointer", X: 300, Y: 200, Buttons: 1}))
+	until(t, "the button is up", has(vmtest.Event{Kind: "pointer", X: 300, Y: 200}))
+	until(t, "the key arrives", has(vmtest.Event{Kind: "key", Keysym: 'a', Keycode: 0x1e, Down: true}))
+	until(t, "the key is up", has(vmtest.Event{Kind: "key", Keysym: 'a', Keycode: 0x1e}))
+	d.screen().Fill(image.Rect(0, 0, 100, 100), color.White)
+	if !lines.Scan() || lines.Text() != "white" {
+		t.Errorf("noVNC says %q", lines.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	d.audited("viewer.joined", "control.taken", "control.released", "viewer.left")
+}
