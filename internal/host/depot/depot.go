@@ -67,11 +67,11 @@ type Desk struct {
 
 // manifest is an export.
 type manifest struct {
-	Version int           `json:"version"`
-	Project string        `json:"project"`
-	ID      string        `json:"id"` // of the parts
-	Export  api.SnapshotExport    `json:"export"`
-	Parts   []parcel.Part `json:"parts"`
+	Version int                `json:"version"`
+	Project string             `json:"project"`
+	ID      string             `json:"id"` // of the parts
+	Export  api.SnapshotExport `json:"export"`
+	Parts   []parcel.Part      `json:"parts"`
 }
 
 func (d *Desk) store() parcel.Store { return parcel.Store{Objects: d.Objects, Size: d.partSize} }
