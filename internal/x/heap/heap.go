@@ -8,6 +8,7 @@ package heap
 import (
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 )
 
 // Calm puts off collections until the heap has floor bytes, as long as less lives
@@ -23,11 +24,17 @@ type sentinel struct{ _ [16]byte }
 
 func watch(floor int64) {
 	runtime.SetFinalizer(new(sentinel), func(*sentinel) {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		debug.SetGCPercent(percent(floor, int64(m.HeapAlloc)))
+		debug.SetGCPercent(percent(floor, live()))
 		watch(floor)
 	})
+}
+
+// live is what the last collection has left, in bytes; not what has come since,
+// which a busy machine makes much before anybody looks.
+func live() int64 {
+	left := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(left)
+	return int64(left[0].Value.Uint64())
 }
 
 // percent is by how much a heap may grow of which so much lives.
