@@ -34,7 +34,13 @@ if ! vmhost inspect "$name" >/dev/null 2>&1; then
 	old=
 	vmhost create debian-xfce --name "$name" >/dev/null
 fi
-vmhost wait "$name"
+for state in paused suspended; do
+	if [ -n "$(vmhost ls -q --filter "name=$name" --filter "state=$state")" ]; then vmhost resume "$name"; fi
+done
+if ! vmhost wait "$name"; then
+	echo "up: bin/vmhost logs $name may say more; after bin/vmhost rm -f $name a second make up makes a new one" >&2
+	exit 1
+fi
 # Somebody may work in a desktop that has been shown already.
 if [ -n "$old" ] && [ -e screenshot.png ] && [ -e forks/sheet.png ]; then
 	exec bin/vmhost --data-dir "$DATA" demo "$name" -o screenshot.png --look
