@@ -55,7 +55,8 @@ func TestWorkspaceRoutes(t *testing.T) {
 		t.Errorf("restored %+v, %v", again, err)
 	}
 	for name, code := range map[string]api.Code{"none": api.CodeNotFound, "work@none": api.CodeNotFound} {
-		if _, err := d.Client.Desktops().Create(ctx, api.CreateDesktop{Image: "test", Workspace: name}); codeOf(err) != code {
+		_, err := d.Client.Desktops().Create(ctx, api.CreateDesktop{Image: "test", Workspace: name})
+		if codeOf(err) != code || strings.Contains(err.Error(), "row") {
 			t.Errorf("restore of %s: %v, want %s", name, err, code)
 		}
 	}

@@ -33,7 +33,7 @@ func (s *Store) Remove(ref Reference, inUse func(Digest) error) (bool, error) {
 	d := info.Manifest.Digest
 	if inUse != nil {
 		if err := inUse(d); err != nil {
-			return false, fmt.Errorf("remove image %s: %w", d.Short(), err)
+			return false, err
 		}
 	}
 	// The image goes first and in one step; a tag without image is found out at use.

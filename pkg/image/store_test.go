@@ -196,7 +196,7 @@ func TestRemove(t *testing.T) {
 	}
 	used := func(d image.Digest) error { return &image.InUseError{Image: string(d), By: "desktop d-1"} }
 	if gone, err := s.Remove(m.Reference(), used); gone || !errors.Is(err, image.ErrInUse) ||
-		!strings.Contains(image.Hint(err), "d-1") {
+		!strings.Contains(image.Hint(err), "d-1") || strings.Count(err.Error(), "remove image") != 1 {
 		t.Errorf("Remove while in use = %t, %v, hint %q", gone, err, image.Hint(err))
 	}
 	if _, err := s.Get(m.Digest); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/once"
+	"github.com/deskfork/deskfork/internal/host/fault"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/internal/x/turns"
@@ -101,11 +102,20 @@ func (d *Desk) List(ctx context.Context, project string) ([]api.Workspace, error
 
 // Log lists what was published in a workspace, newest first.
 func (d *Desk) Log(ctx context.Context, project, ref string) ([]api.Checkpoint, error) {
-	w, err := d.cfg.Store.Find(ctx, project, ref)
+	w, err := d.find(ctx, project, ref)
 	if err != nil {
 		return nil, err
 	}
 	return d.cfg.Store.Checkpoints(ctx, w.ID)
+}
+
+// find finds a workspace by name or id.
+func (d *Desk) find(ctx context.Context, project, ref string) (store.Workspace, error) {
+	w, err := d.cfg.Store.Find(ctx, project, ref)
+	if errors.Is(err, store.ErrNotFound) {
+		err = fault.NotFound("workspace", ref)
+	}
+	return w, err
 }
 
 // parse reads "workspace/checkpoint".
@@ -121,7 +131,7 @@ func parse(word string) (workspace.Ref, error) {
 // checkpoint is named by what comes behind its workspace in the store, or by all.
 func (d *Desk) resolve(ctx context.Context, project, word string) (store.Workspace, workspace.Ref, error) {
 	name, which, chosen := strings.Cut(word, "@")
-	w, err := d.cfg.Store.Find(ctx, project, name)
+	w, err := d.find(ctx, project, name)
 	if err != nil {
 		return w, workspace.Ref{}, err
 	}
