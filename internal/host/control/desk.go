@@ -130,7 +130,7 @@ func (d *Desk) change(ctx context.Context, e *entry, what, detail string, do fun
 	}
 	now := e.lease
 	if now.Epoch == before.Epoch {
-		d.arm(e)
+		d.arm(e) //nolint:contextcheck // a lease ends whoever has changed it
 		return nil
 	}
 	who := now.Holder
@@ -158,8 +158,8 @@ func (d *Desk) change(ctx context.Context, e *entry, what, detail string, do fun
 	if before.Held() || now.Held() {
 		d.cfg.Publish(e.project, what, e.id, data)
 	}
-	d.handOver(e)
-	d.arm(e)
+	d.handOver(e) //nolint:contextcheck // what is begun is finished
+	d.arm(e)      //nolint:contextcheck // a lease ends whoever has changed it
 	return nil
 }
 

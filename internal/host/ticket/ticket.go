@@ -182,7 +182,7 @@ func (b *Book) RevokeID(desktop, id string) (existed bool) {
 	return b.revoke(func(g Grant) bool { return g.Desktop == desktop && g.ID == id })
 }
 
-func (b *Book) revoke(which func(Grant) bool) (any bool) {
+func (b *Book) revoke(which func(Grant) bool) (found bool) {
 	b.mu.Lock()
 	var ended []string
 	for k, g := range b.grants {

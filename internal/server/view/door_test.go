@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"image"
 	"image/color"
 	"image/draw"
@@ -206,7 +207,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 			p.rest = r
 		}
 		n, err := p.rest.Read(b)
-		if err == io.EOF { //nolint:errorlint // as readers answer it
+		if errors.Is(err, io.EOF) {
 			p.rest, err = nil, nil
 		}
 		if n > 0 || err != nil {

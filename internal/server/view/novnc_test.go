@@ -75,6 +75,11 @@ func TestNoVNC(t *testing.T) {
 	if size := got[len(points)]; !slices.Equal(size, []int{1280, 800}) {
 		t.Errorf("noVNC's canvas has %v pixels", size)
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("events: %+v", d.screen().Events())
+		}
+	})
 	has := func(e vmtest.Event) func() bool {
 		return func() bool { return slices.Contains(d.screen().Events(), e) }
 	}

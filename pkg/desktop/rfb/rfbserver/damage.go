@@ -3,6 +3,7 @@ package rfbserver
 import (
 	"bytes"
 	"image"
+	"slices"
 
 	"github.com/deskfork/deskfork/pkg/desktop"
 )
@@ -38,12 +39,7 @@ func changed(was, is *image.RGBA, where []image.Rectangle) []image.Rectangle {
 }
 
 func touched(t image.Rectangle, where []image.Rectangle) bool {
-	for _, r := range where {
-		if t.Overlaps(r) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(where, t.Overlaps)
 }
 
 func equal(a, b *image.RGBA, r image.Rectangle) bool {

@@ -108,6 +108,9 @@ type state struct {
 	resized    []byte         // answer to a change of size: reason and status
 	newest     *desktop.Frame // nil: none that was not sent
 	fetching   bool           // watch is on its way
+	present    bool           // the present frame is wanted, not a newer one
+	waited     bool           // watch has waited in vain
+	interrupt  func()         // ends the wait of watch; nil while it does not wait
 	acted      time.Time      // when the client's last event came
 	bell       bool
 }

@@ -220,6 +220,25 @@ func TestOnlyChanges(t *testing.T) {
 	}
 }
 
+// TestForced: who asks for everything gets what is on the screen now.
+func TestForced(t *testing.T) {
+	s := newScreen(64, 64)
+	c := dial(t, rfbserver.Config{Source: s}, 0)
+	c.ask(0)
+	c.update()
+	for i := range 5 {
+		s.paint(image.Rect(0, 0, 64, 64), color.RGBA{byte(i + 1), 0, 0, 255})
+		c.ask(0)
+		if got := c.update(); got[0].data[2] != byte(i+1) {
+			t.Fatalf("after change %d the pixel is %v", i, got[0].data[:4])
+		}
+		c.ask(0) // a still screen
+		if got := c.update(); got[0].data[2] != byte(i+1) {
+			t.Fatalf("again: the pixel is %v", got[0].data[:4])
+		}
+	}
+}
+
 // TestContinuous: a client that does not confirm is sent two updates and no more;
 // then the newest one.
 func TestContinuous(t *testing.T) {

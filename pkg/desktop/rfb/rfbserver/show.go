@@ -41,26 +41,33 @@ func (s *session) watch(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("look at the screen: %w", err)
 		}
-		s.change(func(st *state) { st.newest, st.fetching = f, false })
+		s.change(func(st *state) { st.newest, st.fetching, st.interrupt = f, false, nil })
 	}
 }
 
-// fetch waits for a frame newer than one; while the client acts it comes back with
-// the present one, whose cursor may be new.
+// fetch waits for a frame newer than one. It comes back with the present one when
+// that is wanted, and, while the client acts, from time to time: its cursor may be
+// new.
 func (s *session) fetch(ctx context.Context, after uint64) (*desktop.Frame, error) {
 	for {
 		nctx, cancel := context.WithTimeout(ctx, cursorPause)
+		s.mu.Lock()
+		present := s.state.present || time.Since(s.state.acted) < activeFor && s.state.waited
+		s.state.present, s.state.waited, s.state.interrupt = false, false, cancel
+		s.mu.Unlock()
+		if present {
+			cancel()
+			return s.cfg.Source.Frame(ctx)
+		}
 		f, err := s.cfg.Source.Next(nctx, after)
+		late := nctx.Err() != nil
 		cancel()
-		if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		if err == nil || ctx.Err() != nil || !late {
 			return f, err
 		}
 		s.mu.Lock()
-		active := time.Since(s.state.acted) < activeFor
+		s.state.waited = true
 		s.mu.Unlock()
-		if active {
-			return s.cfg.Source.Frame(ctx)
-		}
 	}
 }
 
@@ -152,14 +159,25 @@ func (s *session) look(last *shown) ([][]byte, *due) {
 	if st.request == nil && (st.continuous == nil || st.unanswered >= maxUnanswered) {
 		return answers, nil
 	}
+	return answers, s.ready(last)
+}
+
+// ready is what one update is made from, or nil while a frame is fetched for it.
+// s.mu is held.
+func (s *session) ready(last *shown) *due {
+	st := &s.state
 	d := &due{frame: st.newest, known: st.known, request: st.request, resized: st.resized}
 	st.newest = nil
-	if again := last.all || d.resized != nil || !last.told && d.known != nil || d.request != nil && !d.request.incremental; d.frame == nil && again {
-		d.frame = last.frame
-	}
+	again := last.all || d.resized != nil || !last.told && d.known != nil || d.request != nil && !d.request.incremental
 	if d.frame != nil {
 		st.resized = nil
-		return answers, d
+		return d
+	}
+	if again {
+		st.present = true
+		if st.interrupt != nil {
+			st.interrupt()
+		}
 	}
 	if !st.fetching {
 		st.fetching = true
@@ -169,7 +187,7 @@ func (s *session) look(last *shown) ([][]byte, *due) {
 		}
 		s.wanted <- after // there is room: nobody else fetches
 	}
-	return answers, nil
+	return nil
 }
 
 // update sends a frame as far as the client does not have it.
