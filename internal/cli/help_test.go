@@ -187,6 +187,8 @@ func TestHelp(t *testing.T) {
 		{"key"},
 		{"clipboard"},
 		{"windows"},
+		{"control"},
+		{"open"},
 		{"image"},
 		{"image", "ls"},
 		{"image", "inspect"},

@@ -35,7 +35,7 @@ async function main() {
     await page.waitForTimeout(300); // the rest of the first update
     console.log(JSON.stringify(await colours(list)));
     const box = await page.locator('canvas').boundingBox();
-    await page.mouse.click(box.x + 300, box.y + 200);
+    await page.mouse.click(Math.ceil(box.x) + 300, Math.ceil(box.y) + 200); // the page may put it between pixels
     await page.keyboard.press('a');
     for (;;) {
       const [first] = await colours(list);
