@@ -3,6 +3,7 @@ package sessions
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/sessions/tape"
 	"github.com/deskfork/deskfork/internal/host/workspaces"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/session"
 )
 
 // settlePause is the pause between two attempts to learn what became of the runs of an
@@ -107,19 +109,29 @@ func (d *Desk) unsettled() []*run {
 // the next sweep's.
 func (d *Desk) settle(ctx context.Context, r *run) error {
 	p, err := d.cfg.Stores.Fences.Published(ctx, workspaces.Scope(r.project, r.req.Workspace, r.id))
-	if err != nil {
+	if err != nil && !errors.Is(err, session.ErrCorrupt) {
 		return fmt.Errorf("ask what is published: %w", err)
 	}
-	r.mu.Lock()
-	v := &r.view
-	own := p != nil && v.Generation > 0 && p.Generation == v.Generation
-	if own {
-		v.Revision = p.Revision
-		if r.req.Outputs {
-			r.output = p.Output
-		}
+	if was := r.now(); p != nil && was.Generation > 0 && p.Generation == was.Generation {
+		r.published(*p)
+		f := fences{d: d, r: r}
+		f.mark(ctx, p)
 	}
+	last := r.settled(p, err, d.cfg.Now())
+	d.note(r)
+	d.cfg.Logger.Info("run of an earlier process settled", "run", r.id, "state", last.State)
+	r.tape.Add(api.RunEvent{Type: api.RunEnd, Run: &last})
+	return nil
+}
+
+// settled notes the end of a run whose process died, by what the pointer says.
+func (r *run) settled(p *session.Publication, damage error, now time.Time) api.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v := &r.view
 	switch {
+	case damage != nil:
+		v.State, v.Error = api.RunFailed, api.Errorf(api.CodeInternal, "the daemon ended meanwhile, and whether this run had published cannot be read: %s", oneLine(damage))
 	case v.Revision > r.before:
 		v.State, v.ExitCode = api.RunCompleted, new(int)
 		v.Warnings = append(v.Warnings, "the daemon ended when this was published; what was left to be done is done by its next start and the next run")
@@ -135,18 +147,9 @@ func (d *Desk) settle(ctx context.Context, r *run) error {
 		v.Error = api.Errorf(api.CodeGuestUnavail, "the daemon ended meanwhile: nothing since the last publication counts")
 		v.Error.Hint = "run it again"
 	}
-	v.Ended = d.cfg.Now().UTC()
+	v.Ended = now.UTC()
 	if v.State != api.RunCompleted || r.req.Keep != api.KeepMachine {
 		v.Desktop = "" // it goes
 	}
-	last := r.copied()
-	r.mu.Unlock()
-	if own { // what comes after a publication, as far as it needs no fence
-		f := fences{d: d, r: r}
-		f.mark(ctx, p)
-	}
-	d.note(r)
-	d.cfg.Logger.Info("run of an earlier process settled", "run", r.id, "state", last.State)
-	r.tape.Add(api.RunEvent{Type: api.RunEnd, Run: &last})
-	return nil
+	return r.copied()
 }

@@ -25,8 +25,6 @@ type sealIn struct {
 }
 
 type forgetIn struct {
-	Fenced
-
 	Checkpoint string `path:"checkpoint" maxLength:"256"`
 }
 

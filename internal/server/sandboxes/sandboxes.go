@@ -25,10 +25,15 @@ type Desk interface {
 	Get(ctx context.Context, project, runtime string) (leases.View, error)
 	Renew(ctx context.Context, by leases.Caller, runtime string, ttl time.Duration) (leases.View, error)
 	Suspend(ctx context.Context, by leases.Caller, runtime string) (leases.View, error)
-	End(ctx context.Context, by leases.Caller, runtime string, reason session.Reason) error
-	Reap(ctx context.Context, by leases.Caller, scope session.Scope, l session.Lease, reason session.Reason) error
+	Ender
 	Reacher
 	Keeper
+}
+
+// Ender ends machines.
+type Ender interface {
+	End(ctx context.Context, by leases.Caller, runtime string, reason session.Reason) error
+	Reap(ctx context.Context, by leases.Caller, scope session.Scope, l session.Lease, reason session.Reason) error
 }
 
 // Reacher reaches into the guests of machines, and describes them.

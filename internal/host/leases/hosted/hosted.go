@@ -78,10 +78,10 @@ func (m *machines) Acquire(ctx context.Context, a session.Allocation) (session.L
 // Restore implements session.RuntimeCheckpoints.
 func (m *machines) Restore(ctx context.Context, a session.Allocation, from session.RuntimeCheckpoint) (session.Lease, error) {
 	l, err := m.seals.Restore(ctx, a, from)
-	if l, err = m.ready(ctx, a, l, err); err != nil {
-		return l, err
+	if l, err = m.ready(ctx, a, l, err); err == nil {
+		_ = m.seals.Keep(ctx, a.Tenure.Scope, from.WorkGeneration, most) // what stays goes with the next one
 	}
-	return l, m.seals.Keep(ctx, a.Tenure.Scope, from.WorkGeneration, most)
+	return l, err
 }
 
 // Create implements session.RuntimeCheckpoints. A generation has one: repeated, it is
@@ -102,10 +102,10 @@ func (m *machines) Create(ctx context.Context, want session.RuntimeSeal) (sessio
 		}, nil
 	}
 	made, err := m.seals.Create(ctx, want)
-	if err != nil {
-		return made, err
+	if err == nil {
+		_ = m.seals.Keep(ctx, want.Tenure.Scope, 0, most) // what stays goes with the next one
 	}
-	return made, m.seals.Keep(ctx, want.Tenure.Scope, 0, most)
+	return made, err
 }
 
 // Forget implements leases.Sealer.
