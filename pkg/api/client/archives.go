@@ -12,12 +12,14 @@ import (
 	"strconv"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/fault"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Export writes the files of a checkpoint, W or W@CHECKPOINT, as tar; image is of
 // the desktop that reads them. An error says that what was written is not whole.
 func (w *Workspaces) Export(ctx context.Context, ref, image string, to io.Writer) error {
-	resp, err := w.c.open(ctx, call{path: archivePath(ref), query: url.Values{"image": {image}}})
+	resp, err := w.c.server.Open(ctx, wire.Call{Path: archivePath(ref), Query: url.Values{"image": {image}}})
 	if err != nil {
 		return err
 	}
@@ -41,8 +43,8 @@ func (w *Workspaces) Import(ctx context.Context, name string, req api.ImportWork
 	if req.Replace {
 		q.Set("replace", "true")
 	}
-	return fetch[api.Checkpoint](ctx, w.c, call{
-		method: http.MethodPut, path: archivePath(name), query: q, header: http.Header{"Content-Type": {api.TarMIME}}, body: tar,
+	return wire.Fetch[api.Checkpoint](ctx, w.c.server, wire.Call{
+		Method: http.MethodPut, Path: archivePath(name), Query: q, Header: http.Header{"Content-Type": {api.TarMIME}}, Body: tar,
 	})
 }
 
@@ -51,8 +53,8 @@ func (w *Workspaces) Import(ctx context.Context, name string, req api.ImportWork
 // ends it, and says that there may be more.
 func (w *Workspaces) Diff(ctx context.Context, before, after, image string) iter.Seq2[api.FileDifference, error] {
 	return func(yield func(api.FileDifference, error) bool) {
-		k := call{path: "/v1/workspaces/" + seg(before) + "/diff", query: url.Values{"to": {after}, "image": {image}}}
-		resp, err := w.c.open(ctx, k)
+		k := wire.Call{Path: "/v1/workspaces/" + wire.Seg(before) + "/diff", Query: url.Values{"to": {after}, "image": {image}}}
+		resp, err := w.c.server.Open(ctx, k)
 		if err != nil {
 			yield(api.FileDifference{}, err)
 			return
@@ -79,10 +81,10 @@ func (w *Workspaces) Diff(ctx context.Context, before, after, image string) iter
 // broke is the error of an answer that ended before it was whole: what the server
 // says of it, or what became of the way there.
 func (c *Client) broke(ctx context.Context, what string, err error) error {
-	if problem, ok := asError(err); ok {
+	if problem, ok := fault.As(err); ok {
 		return problem
 	}
-	return c.fault(ctx, fmt.Errorf("%s: %w", what, err))
+	return c.server.Fault(ctx, fmt.Errorf("%s: %w", what, err))
 }
 
-func archivePath(ref string) string { return "/v1/workspaces/" + seg(ref) + "/archive" }
+func archivePath(ref string) string { return "/v1/workspaces/" + wire.Seg(ref) + "/archive" }

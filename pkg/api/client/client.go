@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -10,20 +9,13 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Client speaks to one server. It holds no open connection of its own.
 type Client struct {
-	base      *url.URL
-	http      *http.Client
-	tls       *tls.Config
-	token     string
-	userAgent string
-	holder    string
-	epoch     uint64
-	retries   int
-	pause     time.Duration
-	patience  time.Duration
+	server   *wire.Server
+	patience time.Duration
 }
 
 // New makes a client of the server at an address such as
@@ -41,45 +33,43 @@ func New(address string, opts ...Option) (*Client, error) {
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
 	base.RawQuery, base.Fragment = "", ""
-	c := &Client{
-		base: base, http: &http.Client{}, userAgent: "deskfork-go",
-		retries: 4, pause: 100 * time.Millisecond, patience: 2 * time.Minute,
-	}
+	server := &wire.Server{Base: base, HTTP: &http.Client{}, UserAgent: "deskfork-go", Retries: 4, Pause: 100 * time.Millisecond}
+	c := &Client{server: server, patience: 2 * time.Minute}
 	for _, opt := range opts {
 		if err := opt(c); err != nil {
 			return nil, err
 		}
 	}
-	if c.http.Transport == nil {
+	if server.HTTP.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.TLSClientConfig = c.tls.Clone() // the transport writes to its own
+		t.TLSClientConfig = server.TLS.Clone() // the transport writes to its own
 		t.MaxIdleConnsPerHost = 16
 		// Bodies are pixels, tar and programs' output: compressing them on the
 		// way would hide lengths and cost time.
 		t.DisableCompression = true
-		c.http.Transport = t
+		server.HTTP.Transport = t
 	}
 	// A redirect would carry the token elsewhere.
-	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	server.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
 
 // Address is the server's base URL.
-func (c *Client) Address() string { return c.base.String() }
+func (c *Client) Address() string { return c.server.Base.String() }
 
 // Info describes the host.
 func (c *Client) Info(ctx context.Context) (api.Info, error) {
-	return fetch[api.Info](ctx, c, call{path: "/v1/info"})
+	return wire.Fetch[api.Info](ctx, c.server, wire.Call{Path: "/v1/info"})
 }
 
 // Doctor asks the host to examine itself.
 func (c *Client) Doctor(ctx context.Context) (api.Doctor, error) {
-	return fetch[api.Doctor](ctx, c, call{path: "/v1/doctor"})
+	return wire.Fetch[api.Doctor](ctx, c.server, wire.Call{Path: "/v1/doctor"})
 }
 
 // Healthy asks, without a token, whether the server runs.
 func (c *Client) Healthy(ctx context.Context) error {
-	return c.run(ctx, call{path: "/healthz"})
+	return c.server.Run(ctx, wire.Call{Path: "/healthz"})
 }
 
 // Desktops makes and lists desktops.
@@ -101,7 +91,7 @@ func (c *Client) Runs() *Runs { return &Runs{c: c} }
 // Tree is the lineage of the project's desktops: who was forked from whom, what
 // each shares and what it costs. Parents come before their children.
 func (c *Client) Tree(ctx context.Context) (api.Tree, error) {
-	return fetch[api.Tree](ctx, c, call{path: "/v1/tree"})
+	return wire.Fetch[api.Tree](ctx, c.server, wire.Call{Path: "/v1/tree"})
 }
 
 // Images lists and removes images.

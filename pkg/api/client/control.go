@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Control is who may send input to a desktop, and who watches it.
@@ -18,7 +19,7 @@ func (d *handle) Control() *Control { return &Control{d} }
 
 // Status says who has control.
 func (c *Control) Status(ctx context.Context) (api.Control, error) {
-	return fetch[api.Control](ctx, c.d.c, call{path: c.d.path("/control")})
+	return wire.Fetch[api.Control](ctx, c.d.c.server, wire.Call{Path: c.d.path("/control")})
 }
 
 // Change requests, takes, gives, releases or renews control. A request waits so long
@@ -28,19 +29,19 @@ func (c *Control) Change(ctx context.Context, change api.ChangeControl, wait tim
 	if wait > 0 {
 		q.Set("wait", wait.String())
 	}
-	return fetch[api.Control](ctx, c.d.c, call{method: http.MethodPost, path: c.d.path("/control"), query: q, json: change})
+	return wire.Fetch[api.Control](ctx, c.d.c.server, wire.Call{Method: http.MethodPost, Path: c.d.path("/control"), Query: q, JSON: change})
 }
 
 // SetPolicy says what people may do to the desktop; it replaces the whole policy.
 func (c *Control) SetPolicy(ctx context.Context, policy api.ControlPolicy) (api.Desktop, error) {
-	return fetch[api.Desktop](ctx, c.d.c, call{method: http.MethodPut, path: c.d.path("/control/policy"), json: policy, same: true})
+	return wire.Fetch[api.Desktop](ctx, c.d.c.server, wire.Call{Method: http.MethodPut, Path: c.d.path("/control/policy"), JSON: policy, Same: true})
 }
 
 // Audit lists who had control and who watched, newest first, a hundred lines before
 // one (0: the newest).
 func (c *Control) Audit(ctx context.Context, before int64) ([]api.AuditEntry, error) {
 	q := url.Values{"before": {strconv.FormatInt(before, 10)}}
-	log, err := fetch[api.AuditLog](ctx, c.d.c, call{path: c.d.path("/audit"), query: q})
+	log, err := wire.Fetch[api.AuditLog](ctx, c.d.c.server, wire.Call{Path: c.d.path("/audit"), Query: q})
 	return log.Entries, err
 }
 
@@ -52,16 +53,16 @@ func (d *handle) Tickets() *Tickets { return &Tickets{d} }
 
 // Create makes a ticket; its secret is in this answer and never said again.
 func (t *Tickets) Create(ctx context.Context, spec api.CreateTicket) (api.Ticket, error) {
-	return fetch[api.Ticket](ctx, t.d.c, call{method: http.MethodPost, path: t.d.path("/tickets"), json: spec})
+	return wire.Fetch[api.Ticket](ctx, t.d.c.server, wire.Call{Method: http.MethodPost, Path: t.d.path("/tickets"), JSON: spec})
 }
 
 // List lists tickets without their secrets.
 func (t *Tickets) List(ctx context.Context) ([]api.Ticket, error) {
-	list, err := fetch[api.TicketList](ctx, t.d.c, call{path: t.d.path("/tickets")})
+	list, err := wire.Fetch[api.TicketList](ctx, t.d.c.server, wire.Call{Path: t.d.path("/tickets")})
 	return list.Tickets, err
 }
 
 // Delete ends a ticket, and what was begun under it.
 func (t *Tickets) Delete(ctx context.Context, id string) error {
-	return t.d.c.run(ctx, call{method: http.MethodDelete, path: t.d.path("/tickets/" + seg(id))})
+	return t.d.c.server.Run(ctx, wire.Call{Method: http.MethodDelete, Path: t.d.path("/tickets/" + wire.Seg(id))})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Desktop is a handle on one desktop. It is made by Client.Desktop,
@@ -28,9 +29,9 @@ func newDesktop(c *Client, ref string, info api.Desktop) *Desktop {
 // Holding is the same desktop, with a holder and epoch of its control lease of
 // its own.
 func (d *Desktop) Holding(holder string, epoch uint64) *Desktop {
-	c := *d.c
-	c.holder, c.epoch = holder, epoch
-	return newDesktop(&c, d.ref, d.Info)
+	server := *d.c.server
+	server.Holder, server.Epoch = holder, epoch
+	return newDesktop(&Client{server: &server, patience: d.c.patience}, d.ref, d.Info)
 }
 
 // Get describes the desktop.
@@ -45,7 +46,7 @@ func (d *Desktop) Wait(ctx context.Context, stage api.Stage, timeout time.Durati
 	if timeout > 0 {
 		q.Set("timeout", timeout.String())
 	}
-	return fetch[api.Desktop](ctx, d.c, call{path: d.path("/wait"), query: q})
+	return wire.Fetch[api.Desktop](ctx, d.c.server, wire.Call{Path: d.path("/wait"), Query: q})
 }
 
 // Delete ends the desktop and removes what it owned.
@@ -76,7 +77,7 @@ func (d *Desktop) Key(ctx context.Context, chord string) error { return d.Input(
 // Launch starts a program, or opens a URL, in the desktop's session and returns
 // its process id in the guest.
 func (d *Desktop) Launch(ctx context.Context, what api.Launch) (int, error) {
-	l, err := fetch[api.Launched](ctx, d.c, call{method: http.MethodPost, path: d.path("/launch"), json: what})
+	l, err := wire.Fetch[api.Launched](ctx, d.c.server, wire.Call{Method: http.MethodPost, Path: d.path("/launch"), JSON: what})
 	return l.PID, err
 }
 
@@ -99,7 +100,7 @@ func (d *Desktop) Logs(ctx context.Context, opts LogOptions) (io.ReadCloser, err
 	if opts.Follow {
 		q.Set("follow", "true")
 	}
-	resp, err := d.c.open(ctx, call{path: d.path("/logs"), query: q})
+	resp, err := d.c.server.Open(ctx, wire.Call{Path: d.path("/logs"), Query: q})
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +110,9 @@ func (d *Desktop) Logs(ctx context.Context, opts LogOptions) (io.ReadCloser, err
 // Preview makes a link under which a browser reaches a port of the guest for a
 // while (0: the server's default).
 func (d *Desktop) Preview(ctx context.Context, port int, ttl time.Duration) (api.Ticket, error) {
-	return fetch[api.Ticket](ctx, d.c, call{
-		method: http.MethodPost, path: d.path("/tickets"),
-		json: api.CreateTicket{Kind: "preview", Port: port, TTLS: int(ttl / time.Second)},
+	return wire.Fetch[api.Ticket](ctx, d.c.server, wire.Call{
+		Method: http.MethodPost, Path: d.path("/tickets"),
+		JSON: api.CreateTicket{Kind: "preview", Port: port, TTLS: int(ttl / time.Second)},
 	})
 }
 

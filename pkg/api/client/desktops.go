@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Desktops makes and lists desktops.
@@ -32,8 +33,8 @@ func Within(d time.Duration) CreateOption {
 // Create makes a desktop of an image or a snapshot. Without Until it returns when
 // the desktop is admitted and its machine begins.
 func (s *Desktops) Create(ctx context.Context, spec api.CreateDesktop, opts ...CreateOption) (*Desktop, error) {
-	info, err := fetch[api.Desktop](ctx, s.c, call{
-		method: http.MethodPost, path: "/v1/desktops", query: values(opts), json: spec, keyed: true,
+	info, err := wire.Fetch[api.Desktop](ctx, s.c.server, wire.Call{
+		Method: http.MethodPost, Path: "/v1/desktops", Query: values(opts), JSON: spec, Keyed: true,
 	})
 	if err != nil {
 		return nil, err
@@ -71,16 +72,16 @@ func (s *Desktops) List(ctx context.Context, filter Filter) ([]api.Desktop, erro
 	if filter.Name != "" {
 		q.Set("name", filter.Name)
 	}
-	list, err := fetch[api.DesktopList](ctx, s.c, call{path: "/v1/desktops", query: q})
+	list, err := wire.Fetch[api.DesktopList](ctx, s.c.server, wire.Call{Path: "/v1/desktops", Query: q})
 	return list.Desktops, err
 }
 
 // Get describes a desktop.
 func (s *Desktops) Get(ctx context.Context, ref string) (api.Desktop, error) {
-	return fetch[api.Desktop](ctx, s.c, call{path: "/v1/desktops/" + seg(ref)})
+	return wire.Fetch[api.Desktop](ctx, s.c.server, wire.Call{Path: "/v1/desktops/" + wire.Seg(ref)})
 }
 
 // Delete ends a desktop and removes what it owned. Deleting twice is no error.
 func (s *Desktops) Delete(ctx context.Context, ref string) error {
-	return s.c.run(ctx, call{method: http.MethodDelete, path: "/v1/desktops/" + seg(ref)})
+	return s.c.server.Run(ctx, wire.Call{Method: http.MethodDelete, Path: "/v1/desktops/" + wire.Seg(ref)})
 }

@@ -8,8 +8,10 @@ import (
 	"strconv"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/fault"
 	"github.com/deskfork/deskfork/pkg/api/client/link"
 	"github.com/deskfork/deskfork/pkg/api/client/sse"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // EventOptions chooses events. Zero: all of the project, from now on.
@@ -38,7 +40,7 @@ type told[E any] struct {
 // follow yields events over one connection after the other.
 func follow[E any](ctx context.Context, c *Client, s *told[E]) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
-		again := link.NewRedial(c.pause, c.patience)
+		again := link.NewRedial(c.server.Pause, c.patience)
 		for {
 			before := s.last
 			more, err := s.read(ctx, c, yield)
@@ -46,7 +48,7 @@ func follow[E any](ctx context.Context, c *Client, s *told[E]) iter.Seq2[E, erro
 				return
 			}
 			if s.last != before {
-				again = link.NewRedial(c.pause, c.patience)
+				again = link.NewRedial(c.server.Pause, c.patience)
 			}
 			if !transient(err) || again.Wait(ctx) != nil {
 				var none E
@@ -59,19 +61,19 @@ func follow[E any](ctx context.Context, c *Client, s *told[E]) iter.Seq2[E, erro
 
 // read reads one connection's events. more is false when the caller has left.
 func (s *told[E]) read(ctx context.Context, c *Client, yield func(E, error) bool) (more bool, _ error) {
-	k := call{path: s.path, query: s.query, header: http.Header{"Accept": {"text/event-stream"}}}
+	k := wire.Call{Path: s.path, Query: s.query, Header: http.Header{"Accept": {"text/event-stream"}}}
 	if s.last > 0 {
 		s.query.Set("after", strconv.FormatUint(s.last, 10))
-		k.header.Set("Last-Event-ID", strconv.FormatUint(s.last, 10))
+		k.Header.Set("Last-Event-ID", strconv.FormatUint(s.last, 10))
 	}
-	resp, err := c.open(ctx, k)
+	resp, err := c.server.Open(ctx, k)
 	if err != nil {
 		return true, err
 	}
 	defer resp.Body.Close()
 	for m, err := range sse.Messages(resp.Body) {
 		if err != nil {
-			return true, c.fault(ctx, err)
+			return true, c.server.Fault(ctx, err)
 		}
 		if m.Kind == "error" {
 			return true, problemIn(m)
@@ -104,6 +106,6 @@ func problemIn(m sse.Message) error {
 // transient says that an error is of the link, or of a server without room for
 // another, and may pass.
 func transient(err error) bool {
-	p, ok := asError(err)
+	p, ok := fault.As(err)
 	return ok && (p.Code == api.CodeRefused || p.Code == api.CodeGuestUnavail || p.Code == api.CodeRateLimited)
 }

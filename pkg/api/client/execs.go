@@ -12,6 +12,7 @@ import (
 
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client/link"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Execs runs programs in the guest. They belong to the guest: losing the
@@ -22,7 +23,7 @@ type Execs struct{ d *Desktop }
 // error. It is not repeated when the connection breaks: give Exec.ID and ask
 // with Get what became of it, or use Command.
 func (e *Execs) Run(ctx context.Context, spec api.Exec) (api.ExecResult, error) {
-	return fetch[api.ExecResult](ctx, e.d.c, call{method: http.MethodPost, path: e.d.path("/exec"), json: spec})
+	return wire.Fetch[api.ExecResult](ctx, e.d.c.server, wire.Call{Method: http.MethodPost, Path: e.d.path("/exec"), JSON: spec})
 }
 
 // Start starts a program and returns. When Exec.ID is empty one is made, so
@@ -31,8 +32,8 @@ func (e *Execs) Start(ctx context.Context, spec api.Exec) (api.ExecStatus, error
 	if spec.ID == "" {
 		spec.ID = "x" + strings.ToLower(rand.Text()[:11])
 	}
-	return fetch[api.ExecStatus](ctx, e.d.c, call{
-		method: http.MethodPost, path: e.d.path("/execs"), json: spec, keyed: true,
+	return wire.Fetch[api.ExecStatus](ctx, e.d.c.server, wire.Call{
+		Method: http.MethodPost, Path: e.d.path("/execs"), JSON: spec, Keyed: true,
 	})
 }
 
@@ -49,23 +50,23 @@ func (e *Execs) Command(ctx context.Context, spec api.Exec, streams Streams) (ap
 
 // Get describes an exec.
 func (e *Execs) Get(ctx context.Context, id string) (api.ExecStatus, error) {
-	return fetch[api.ExecStatus](ctx, e.d.c, call{path: e.path(id)})
+	return wire.Fetch[api.ExecStatus](ctx, e.d.c.server, wire.Call{Path: e.path(id)})
 }
 
 // List lists execs, running ones and those that ended.
 func (e *Execs) List(ctx context.Context) ([]api.ExecStatus, error) {
-	list, err := fetch[api.ExecList](ctx, e.d.c, call{path: e.d.path("/execs")})
+	list, err := wire.Fetch[api.ExecList](ctx, e.d.c.server, wire.Call{Path: e.d.path("/execs")})
 	return list.Execs, err
 }
 
 // Signal sends a signal, named without SIG, to the exec's process group.
 func (e *Execs) Signal(ctx context.Context, id, signal string) error {
-	return e.d.c.run(ctx, call{method: http.MethodPost, path: e.path(id) + "/signal", json: api.Signal{Signal: signal}})
+	return e.d.c.server.Run(ctx, wire.Call{Method: http.MethodPost, Path: e.path(id) + "/signal", JSON: api.Signal{Signal: signal}})
 }
 
 // Forget drops an exec with its output; one that runs is killed.
 func (e *Execs) Forget(ctx context.Context, id string) error {
-	return e.d.c.run(ctx, call{method: http.MethodDelete, path: e.path(id)})
+	return e.d.c.server.Run(ctx, wire.Call{Method: http.MethodDelete, Path: e.path(id)})
 }
 
 // Streams are the ends of an exec on this side.
@@ -93,15 +94,15 @@ type GapError = link.GapError
 func (e *Execs) Attach(ctx context.Context, id string, streams Streams) (api.ExecStatus, error) {
 	c := e.d.c
 	return link.Follow(ctx, link.Config{
-		Fault: c.fault, Transient: transient, Retries: c.retries, Pause: c.pause, Patience: c.patience,
+		Fault: c.server.Fault, Transient: transient, Retries: c.server.Retries, Pause: c.server.Pause, Patience: c.patience,
 		Dial: func(ctx context.Context, ask link.Ask) (*websocket.Conn, error) {
 			q := url.Values{"out_from": {strconv.FormatInt(ask.Out, 10)}, "err_from": {strconv.FormatInt(ask.Err, 10)}}
 			if ask.Stdin {
 				q.Set("stdin", "true")
 			}
-			return c.socket(ctx, e.path(id)+"/attach", q, api.SubprotocolExec)
+			return c.server.Socket(ctx, e.path(id)+"/attach", q, api.SubprotocolExec)
 		},
 	}, streams)
 }
 
-func (e *Execs) path(id string) string { return e.d.path("/execs/" + seg(id)) }
+func (e *Execs) path(id string) string { return e.d.path("/execs/" + wire.Seg(id)) }

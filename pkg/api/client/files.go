@@ -11,18 +11,19 @@ import (
 
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client/sse"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Files reads and writes the guest's file system. Paths are absolute, or
 // relative to the user's home. Bodies are streams: size costs no memory.
 type Files struct{ d *Desktop }
 
-func (f *Files) call(method, tail, path string) call {
-	return call{method: method, path: f.d.path(tail), query: url.Values{"path": {path}}}
+func (f *Files) call(method, tail, path string) wire.Call {
+	return wire.Call{Method: method, Path: f.d.path(tail), Query: url.Values{"path": {path}}}
 }
 
-func (f *Files) stream(ctx context.Context, k call) (io.ReadCloser, error) {
-	resp, err := f.d.c.open(ctx, k)
+func (f *Files) stream(ctx context.Context, k wire.Call) (io.ReadCloser, error) {
+	resp, err := f.d.c.server.Open(ctx, k)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func (f *Files) OpenRange(ctx context.Context, path string, offset, length int64
 	if length >= 0 {
 		r += strconv.FormatInt(offset+length-1, 10)
 	}
-	k.header = http.Header{"Range": {r}}
+	k.Header = http.Header{"Range": {r}}
 	return f.stream(ctx, k)
 }
 
@@ -55,7 +56,7 @@ func (f *Files) Read(ctx context.Context, path string) ([]byte, error) {
 	defer r.Close()
 	data, err := io.ReadAll(r)
 	if err != nil {
-		return nil, f.d.c.fault(ctx, fmt.Errorf("read %s: %w", path, err))
+		return nil, f.d.c.server.Fault(ctx, fmt.Errorf("read %s: %w", path, err))
 	}
 	return data, nil
 }
@@ -73,52 +74,52 @@ type WriteOptions struct {
 func (f *Files) Write(ctx context.Context, path string, content io.Reader, opts WriteOptions) (api.FileInfo, error) {
 	k := f.call(http.MethodPut, "/files", path)
 	if opts.Mode != 0 {
-		k.query.Set("mode", fmt.Sprintf("%04o", opts.Mode))
+		k.Query.Set("mode", fmt.Sprintf("%04o", opts.Mode))
 	}
 	if opts.Parents {
-		k.query.Set("parents", "true")
+		k.Query.Set("parents", "true")
 	}
 	if opts.User != "" {
-		k.query.Set("user", opts.User)
+		k.Query.Set("user", opts.User)
 	}
-	k.header = http.Header{"Content-Type": {"application/octet-stream"}}
-	k.body, k.size = content, opts.Size
-	return fetch[api.FileInfo](ctx, f.d.c, k)
+	k.Header = http.Header{"Content-Type": {"application/octet-stream"}}
+	k.Body, k.Size = content, opts.Size
+	return wire.Fetch[api.FileInfo](ctx, f.d.c.server, k)
 }
 
 // Stat describes an entry; a symlink is described itself.
 func (f *Files) Stat(ctx context.Context, path string) (api.FileInfo, error) {
-	return fetch[api.FileInfo](ctx, f.d.c, f.call(http.MethodGet, "/stat", path))
+	return wire.Fetch[api.FileInfo](ctx, f.d.c.server, f.call(http.MethodGet, "/stat", path))
 }
 
 // List lists a directory.
 func (f *Files) List(ctx context.Context, path string) ([]api.FileInfo, error) {
-	list, err := fetch[api.FileList](ctx, f.d.c, f.call(http.MethodGet, "/list", path))
+	list, err := wire.Fetch[api.FileList](ctx, f.d.c.server, f.call(http.MethodGet, "/list", path))
 	return list.Entries, err
 }
 
 // Mkdir makes a directory.
 func (f *Files) Mkdir(ctx context.Context, dir api.Mkdir) error {
-	return f.d.c.run(ctx, call{method: http.MethodPost, path: f.d.path("/mkdir"), json: dir})
+	return f.d.c.server.Run(ctx, wire.Call{Method: http.MethodPost, Path: f.d.path("/mkdir"), JSON: dir})
 }
 
 // Rename moves an entry.
 func (f *Files) Rename(ctx context.Context, from, to string) error {
-	return f.d.c.run(ctx, call{method: http.MethodPost, path: f.d.path("/rename"), json: api.Rename{From: from, To: to}})
+	return f.d.c.server.Run(ctx, wire.Call{Method: http.MethodPost, Path: f.d.path("/rename"), JSON: api.Rename{From: from, To: to}})
 }
 
 // Chmod sets permission bits.
 func (f *Files) Chmod(ctx context.Context, path string, mode uint32) error {
-	return f.d.c.run(ctx, call{method: http.MethodPost, path: f.d.path("/chmod"), json: api.Chmod{Path: path, Mode: mode}})
+	return f.d.c.server.Run(ctx, wire.Call{Method: http.MethodPost, Path: f.d.path("/chmod"), JSON: api.Chmod{Path: path, Mode: mode}})
 }
 
 // Remove removes a file or an empty directory; recursive, whatever is there.
 func (f *Files) Remove(ctx context.Context, path string, recursive bool) error {
 	k := f.call(http.MethodDelete, "/files", path)
 	if recursive {
-		k.query.Set("recursive", "true")
+		k.Query.Set("recursive", "true")
 	}
-	return f.d.c.run(ctx, k)
+	return f.d.c.server.Run(ctx, k)
 }
 
 // Archive reads what is in a directory as tar, with names relative to it, or one
@@ -130,9 +131,9 @@ func (f *Files) Archive(ctx context.Context, path string) (io.ReadCloser, error)
 // Extract unpacks a tar stream into a directory, which is made when missing.
 func (f *Files) Extract(ctx context.Context, dir string, tar io.Reader) error {
 	k := f.call(http.MethodPut, "/archive", dir)
-	k.header = http.Header{"Content-Type": {"application/x-tar"}}
-	k.body = tar
-	return f.d.c.run(ctx, k)
+	k.Header = http.Header{"Content-Type": {"application/x-tar"}}
+	k.Body = tar
+	return f.d.c.server.Run(ctx, k)
 }
 
 // Watch yields changes below a path until ctx ends or the loop is left. A
@@ -140,10 +141,10 @@ func (f *Files) Extract(ctx context.Context, dir string, tar io.Reader) error {
 func (f *Files) Watch(ctx context.Context, path string, recursive bool) iter.Seq2[api.FileChange, error] {
 	k := f.call(http.MethodGet, "/watch", path)
 	if recursive {
-		k.query.Set("recursive", "true")
+		k.Query.Set("recursive", "true")
 	}
 	return func(yield func(api.FileChange, error) bool) {
-		resp, err := f.d.c.open(ctx, k)
+		resp, err := f.d.c.server.Open(ctx, k)
 		if err != nil {
 			yield(api.FileChange{}, err)
 			return
@@ -153,7 +154,7 @@ func (f *Files) Watch(ctx context.Context, path string, recursive bool) iter.Seq
 			var change api.FileChange
 			switch {
 			case err != nil:
-				err = f.d.c.fault(ctx, err)
+				err = f.d.c.server.Fault(ctx, err)
 			case m.Kind == "error":
 				err = problemIn(m)
 			default:

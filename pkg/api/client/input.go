@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Input moves the pointer and presses buttons and keys. Each call is one batch;
@@ -15,7 +16,7 @@ type Input struct{ d *Desktop }
 // Do does actions in order up to the first failure. The reply is valid also
 // when the error is that of an action: it says which were done.
 func (i *Input) Do(ctx context.Context, batch api.InputBatch) (api.InputReply, error) {
-	reply, err := fetch[api.InputReply](ctx, i.d.c, call{method: http.MethodPost, path: i.d.path("/input"), json: batch})
+	reply, err := wire.Fetch[api.InputReply](ctx, i.d.c.server, wire.Call{Method: http.MethodPost, Path: i.d.path("/input"), JSON: batch})
 	if err != nil {
 		return reply, err
 	}

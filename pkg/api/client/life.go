@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // handle names a desktop at a server and has the verbs of its life.
@@ -13,7 +14,7 @@ type handle struct {
 	ref string
 }
 
-func (d *handle) path(tail string) string { return "/v1/desktops/" + seg(d.ref) + tail }
+func (d *handle) path(tail string) string { return "/v1/desktops/" + wire.Seg(d.ref) + tail }
 
 // Ref is the id or name that the handle was made with.
 func (d *handle) Ref() string { return d.ref }
@@ -22,8 +23,8 @@ func (d *handle) Ref() string { return d.ref }
 // windows, files and clipboard go on in each of them, and in the desktop itself.
 // Without Until it returns when the children are admitted.
 func (d *handle) Fork(ctx context.Context, spec api.Fork, opts ...CreateOption) ([]*Desktop, error) {
-	list, err := fetch[api.DesktopList](ctx, d.c, call{
-		method: http.MethodPost, path: d.path("/fork"), query: values(opts), json: spec, keyed: true,
+	list, err := wire.Fetch[api.DesktopList](ctx, d.c.server, wire.Call{
+		Method: http.MethodPost, Path: d.path("/fork"), Query: values(opts), JSON: spec, Keyed: true,
 	})
 	if err != nil {
 		return nil, err
@@ -38,8 +39,8 @@ func (d *handle) Fork(ctx context.Context, spec api.Fork, opts ...CreateOption) 
 // Snapshot keeps the present instant of the desktop under a name. The desktop
 // goes on.
 func (d *handle) Snapshot(ctx context.Context, name string) (api.Snapshot, error) {
-	return fetch[api.Snapshot](ctx, d.c, call{
-		method: http.MethodPost, path: d.path("/snapshots"), json: api.CreateSnapshot{Name: name}, keyed: true,
+	return wire.Fetch[api.Snapshot](ctx, d.c.server, wire.Call{
+		Method: http.MethodPost, Path: d.path("/snapshots"), JSON: api.CreateSnapshot{Name: name}, Keyed: true,
 	})
 }
 
@@ -56,18 +57,18 @@ func (d *handle) Suspend(ctx context.Context) (api.Desktop, error) { return d.tu
 func (d *handle) Resume(ctx context.Context) (api.Desktop, error) { return d.turn(ctx, "/resume") }
 
 func (d *handle) turn(ctx context.Context, verb string) (api.Desktop, error) {
-	return fetch[api.Desktop](ctx, d.c, call{method: http.MethodPost, path: d.path(verb), same: true})
+	return wire.Fetch[api.Desktop](ctx, d.c.server, wire.Call{Method: http.MethodPost, Path: d.path(verb), Same: true})
 }
 
 // Restore puts the desktop back to a snapshot, named by name or id. It keeps its
 // id and gets a new incarnation; what it was until then is gone.
 func (d *handle) Restore(ctx context.Context, snapshot string) (api.Desktop, error) {
-	return fetch[api.Desktop](ctx, d.c, call{
-		method: http.MethodPost, path: d.path("/restore"), json: api.Restore{Snapshot: snapshot},
+	return wire.Fetch[api.Desktop](ctx, d.c.server, wire.Call{
+		Method: http.MethodPost, Path: d.path("/restore"), JSON: api.Restore{Snapshot: snapshot},
 	})
 }
 
 // SetPolicy replaces the rules by which the desktop ends or rests by itself.
 func (d *handle) SetPolicy(ctx context.Context, policy api.Policy) (api.Desktop, error) {
-	return fetch[api.Desktop](ctx, d.c, call{method: http.MethodPut, path: d.path("/policy"), json: policy, same: true})
+	return wire.Fetch[api.Desktop](ctx, d.c.server, wire.Call{Method: http.MethodPut, Path: d.path("/policy"), JSON: policy, Same: true})
 }

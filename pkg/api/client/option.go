@@ -15,7 +15,7 @@ type Option func(*Client) error
 // WithToken sends a bearer token.
 func WithToken(token string) Option {
 	return func(c *Client) error {
-		c.token = token
+		c.server.Token = token
 		return nil
 	}
 }
@@ -28,8 +28,8 @@ func WithTokenFile(path string) Option {
 		if err != nil {
 			return fmt.Errorf("read token: %w", err)
 		}
-		c.token = strings.TrimSpace(string(raw))
-		if c.token == "" {
+		c.server.Token = strings.TrimSpace(string(raw))
+		if c.server.Token == "" {
 			return fmt.Errorf("read token: %s is empty", path)
 		}
 		return nil
@@ -39,7 +39,7 @@ func WithTokenFile(path string) Option {
 // WithTLS sets how https servers are verified, for HTTP and WebSocket alike.
 func WithTLS(config *tls.Config) Option {
 	return func(c *Client) error {
-		c.tls = config
+		c.server.TLS = config
 		return nil
 	}
 }
@@ -47,7 +47,7 @@ func WithTLS(config *tls.Config) Option {
 // WithUserAgent names the program that calls.
 func WithUserAgent(name string) Option {
 	return func(c *Client) error {
-		c.userAgent = name
+		c.server.UserAgent = name
 		return nil
 	}
 }
@@ -57,7 +57,7 @@ func WithUserAgent(name string) Option {
 // present one.
 func WithHolder(holder string, epoch uint64) Option {
 	return func(c *Client) error {
-		c.holder, c.epoch = holder, epoch
+		c.server.Holder, c.server.Epoch = holder, epoch
 		return nil
 	}
 }
@@ -68,7 +68,7 @@ func WithHolder(holder string, epoch uint64) Option {
 // context's deadline; a call that would have to wait longer fails at once.
 func WithRetries(times int, pause time.Duration) Option {
 	return func(c *Client) error {
-		c.retries, c.pause = times, pause
+		c.server.Retries, c.server.Pause = times, pause
 		return nil
 	}
 }
@@ -85,7 +85,7 @@ func WithPatience(d time.Duration) Option {
 // WithTransport replaces the HTTP transport. WebSockets do not use it.
 func WithTransport(rt http.RoundTripper) Option {
 	return func(c *Client) error {
-		c.http.Transport = rt
+		c.server.HTTP.Transport = rt
 		return nil
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Runs runs commands in workspaces, each in a machine of its own.
@@ -18,7 +19,7 @@ type Runs struct{ c *Client }
 
 // Start begins a run and answers at once: Events tell the rest.
 func (r *Runs) Start(ctx context.Context, req api.StartRun) (api.Run, error) {
-	return fetch[api.Run](ctx, r.c, call{method: http.MethodPost, path: "/v1/runs", json: req, keyed: true})
+	return wire.Fetch[api.Run](ctx, r.c.server, wire.Call{Method: http.MethodPost, Path: "/v1/runs", JSON: req, Keyed: true})
 }
 
 // Upload uploads a file that runs of the token's project can have as an input. Size
@@ -26,9 +27,9 @@ func (r *Runs) Start(ctx context.Context, req api.StartRun) (api.Run, error) {
 // is refused.
 func (r *Runs) Upload(ctx context.Context, content io.Reader, size int64) (api.Input, error) {
 	sum := sha256.New()
-	in, err := fetch[api.Input](ctx, r.c, call{
-		method: http.MethodPost, path: "/v1/inputs", header: http.Header{"Content-Type": {"application/octet-stream"}},
-		body: io.TeeReader(content, sum), size: size,
+	in, err := wire.Fetch[api.Input](ctx, r.c.server, wire.Call{
+		Method: http.MethodPost, Path: "/v1/inputs", Header: http.Header{"Content-Type": {"application/octet-stream"}},
+		Body: io.TeeReader(content, sum), Size: size,
 	})
 	if sent := "sha256:" + hex.EncodeToString(sum.Sum(nil)); err == nil && in.Hash != sent {
 		return in, api.Errorf(api.CodeInternal, "input %s is %s, and %s was sent", in.ID, in.Hash, sent)
@@ -38,18 +39,18 @@ func (r *Runs) Upload(ctx context.Context, content io.Reader, size int64) (api.I
 
 // List lists the runs that are known, newest first.
 func (r *Runs) List(ctx context.Context) ([]api.Run, error) {
-	list, err := fetch[api.RunList](ctx, r.c, call{path: "/v1/runs"})
+	list, err := wire.Fetch[api.RunList](ctx, r.c.server, wire.Call{Path: "/v1/runs"})
 	return list.Runs, err
 }
 
 // Get describes a run.
 func (r *Runs) Get(ctx context.Context, id string) (api.Run, error) {
-	return fetch[api.Run](ctx, r.c, call{path: runPath(id)})
+	return wire.Fetch[api.Run](ctx, r.c.server, wire.Call{Path: runPath(id)})
 }
 
 // Cancel asks a run to end. Its events tell when it has.
 func (r *Runs) Cancel(ctx context.Context, id string) (api.Run, error) {
-	return fetch[api.Run](ctx, r.c, call{method: http.MethodPost, path: runPath(id) + "/cancel", same: true})
+	return wire.Fetch[api.Run](ctx, r.c.server, wire.Call{Method: http.MethodPost, Path: runPath(id) + "/cancel", Same: true})
 }
 
 // Events yields what a run tells, from its beginning to its end, of which
@@ -67,7 +68,7 @@ func (r *Runs) Events(ctx context.Context, id string) iter.Seq2[api.RunEvent, er
 
 // Outputs lists the deliverables that a run has published, by path.
 func (r *Runs) Outputs(ctx context.Context, id string) ([]api.OutputFile, error) {
-	list, err := fetch[api.OutputList](ctx, r.c, call{path: runPath(id) + "/outputs"})
+	list, err := wire.Fetch[api.OutputList](ctx, r.c.server, wire.Call{Path: runPath(id) + "/outputs"})
 	return list.Files, err
 }
 
@@ -80,13 +81,13 @@ func (r *Runs) Output(ctx context.Context, id, path string, w io.Writer) error {
 // Published lists what the runs of a workspace have published and prunes have left,
 // newest first, whether the runs are still known or not.
 func (r *Runs) Published(ctx context.Context, workspace string) ([]api.OutputSet, error) {
-	list, err := fetch[api.OutputSetList](ctx, r.c, call{path: publishedPath(workspace, "")})
+	list, err := wire.Fetch[api.OutputSetList](ctx, r.c.server, wire.Call{Path: publishedPath(workspace, "")})
 	return list.Sets, err
 }
 
 // PublishedFiles lists the deliverables of one of them, by path.
 func (r *Runs) PublishedFiles(ctx context.Context, workspace, id string) ([]api.OutputFile, error) {
-	list, err := fetch[api.OutputList](ctx, r.c, call{path: publishedPath(workspace, id)})
+	list, err := wire.Fetch[api.OutputList](ctx, r.c.server, wire.Call{Path: publishedPath(workspace, id)})
 	return list.Files, err
 }
 
@@ -96,15 +97,15 @@ func (r *Runs) PublishedFile(ctx context.Context, workspace, id, path string, w 
 }
 
 func publishedPath(workspace, id string) string {
-	p := "/v1/workspaces/" + seg(workspace) + "/outputs"
+	p := "/v1/workspaces/" + wire.Seg(workspace) + "/outputs"
 	if id != "" {
-		p += "/" + seg(id)
+		p += "/" + wire.Seg(id)
 	}
 	return p
 }
 
 func (c *Client) output(ctx context.Context, route, path string, w io.Writer) error {
-	resp, err := c.open(ctx, call{path: route, query: url.Values{"path": {path}}})
+	resp, err := c.server.Open(ctx, wire.Call{Path: route, Query: url.Values{"path": {path}}})
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (c *Client) output(ctx context.Context, route, path string, w io.Writer) er
 	from := &reading{r: resp.Body}
 	if _, err := io.Copy(w, from); err != nil {
 		if from.err != nil {
-			return c.fault(ctx, fmt.Errorf("read output %s: %w", path, err))
+			return c.server.Fault(ctx, fmt.Errorf("read output %s: %w", path, err))
 		}
 		return fmt.Errorf("write output %s: %w", path, err)
 	}
@@ -121,7 +122,7 @@ func (c *Client) output(ctx context.Context, route, path string, w io.Writer) er
 
 // Prune removes outputs of all projects, and inputs; it needs the scope admin.
 func (r *Runs) Prune(ctx context.Context, req api.PruneOutputs) (api.PrunedOutputs, error) {
-	return fetch[api.PrunedOutputs](ctx, r.c, call{method: http.MethodPost, path: "/v1/prune-outputs", json: req, same: true})
+	return wire.Fetch[api.PrunedOutputs](ctx, r.c.server, wire.Call{Method: http.MethodPost, Path: "/v1/prune-outputs", JSON: req, Same: true})
 }
 
-func runPath(id string) string { return "/v1/runs/" + seg(id) }
+func runPath(id string) string { return "/v1/runs/" + wire.Seg(id) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Screen looks at the screen and sets it up.
@@ -40,18 +41,18 @@ type Screenshot struct {
 
 // Screenshot takes a picture.
 func (s *Screen) Screenshot(ctx context.Context, opts ScreenshotOptions) (*Screenshot, error) {
-	k := call{path: s.d.path("/screenshot"), query: opts.query()}
+	k := wire.Call{Path: s.d.path("/screenshot"), Query: opts.query()}
 	if opts.ETag != "" {
-		k.header = http.Header{"If-None-Match": {opts.ETag}}
+		k.Header = http.Header{"If-None-Match": {opts.ETag}}
 	}
-	resp, err := s.d.c.open(ctx, k)
+	resp, err := s.d.c.server.Open(ctx, k)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, s.d.c.fault(ctx, err)
+		return nil, s.d.c.server.Fault(ctx, err)
 	}
 	shot := &Screenshot{
 		MIME: resp.Header.Get("Content-Type"), Data: data, ETag: resp.Header.Get("ETag"),
@@ -109,20 +110,20 @@ func (s *Screen) Wait(ctx context.Context, w ScreenWait) (api.WaitReply, error) 
 	if w.Timeout > 0 {
 		q.Set("timeout", w.Timeout.String())
 	}
-	return fetch[api.WaitReply](ctx, s.d.c, call{path: s.d.path("/screen/wait"), query: q})
+	return wire.Fetch[api.WaitReply](ctx, s.d.c.server, wire.Call{Path: s.d.path("/screen/wait"), Query: q})
 }
 
 // Pointer says where the pointer is.
 func (s *Screen) Pointer(ctx context.Context) (api.Point, error) {
-	return fetch[api.Point](ctx, s.d.c, call{path: s.d.path("/pointer")})
+	return wire.Fetch[api.Point](ctx, s.d.c.server, wire.Call{Path: s.d.path("/pointer")})
 }
 
 // Resize sets the size of the screen.
 func (s *Screen) Resize(ctx context.Context, display api.Display) error {
-	return s.d.c.run(ctx, call{method: http.MethodPut, path: s.d.path("/display"), json: display})
+	return s.d.c.server.Run(ctx, wire.Call{Method: http.MethodPut, Path: s.d.path("/display"), JSON: display})
 }
 
 // SetKeyboard sets the layout: XKB's name, or name:variant.
 func (s *Screen) SetKeyboard(ctx context.Context, layout string) error {
-	return s.d.c.run(ctx, call{method: http.MethodPut, path: s.d.path("/keyboard"), json: api.Keyboard{Layout: layout}})
+	return s.d.c.server.Run(ctx, wire.Call{Method: http.MethodPut, Path: s.d.path("/keyboard"), JSON: api.Keyboard{Layout: layout}})
 }

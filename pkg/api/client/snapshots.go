@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Snapshots lists, removes, exports and imports snapshots. Desktop.Snapshot
@@ -16,24 +17,24 @@ type Snapshots struct{ c *Client }
 
 // List lists the project's snapshots, newest first.
 func (s *Snapshots) List(ctx context.Context) ([]api.Snapshot, error) {
-	list, err := fetch[api.SnapshotList](ctx, s.c, call{path: "/v1/snapshots"})
+	list, err := wire.Fetch[api.SnapshotList](ctx, s.c.server, wire.Call{Path: "/v1/snapshots"})
 	return list.Snapshots, err
 }
 
 // Get describes a snapshot by name or id.
 func (s *Snapshots) Get(ctx context.Context, ref string) (api.Snapshot, error) {
-	return fetch[api.Snapshot](ctx, s.c, call{path: snapshotPath(ref)})
+	return wire.Fetch[api.Snapshot](ctx, s.c.server, wire.Call{Path: snapshotPath(ref)})
 }
 
 // Remove removes a snapshot. Desktops that stand on it keep what they need.
 func (s *Snapshots) Remove(ctx context.Context, ref string) error {
-	return s.c.run(ctx, call{method: http.MethodDelete, path: snapshotPath(ref)})
+	return s.c.server.Run(ctx, wire.Call{Method: http.MethodDelete, Path: snapshotPath(ref)})
 }
 
 // Export writes a snapshot with all that it stands on, except its image, as one
 // zstd stream. An error says that what was written is not whole.
 func (s *Snapshots) Export(ctx context.Context, ref string, w io.Writer) error {
-	resp, err := s.c.open(ctx, call{path: snapshotPath(ref) + "/export"})
+	resp, err := s.c.server.Open(ctx, wire.Call{Path: snapshotPath(ref) + "/export"})
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func (s *Snapshots) Export(ctx context.Context, ref string, w io.Writer) error {
 	from := &reading{r: resp.Body}
 	if _, err := io.Copy(w, from); err != nil {
 		if from.err != nil {
-			return s.c.fault(ctx, fmt.Errorf("export %s: %w", ref, err))
+			return s.c.server.Fault(ctx, fmt.Errorf("export %s: %w", ref, err))
 		}
 		return fmt.Errorf("write export of %s: %w", ref, err)
 	}
@@ -52,42 +53,42 @@ func (s *Snapshots) Export(ctx context.Context, ref string, w io.Writer) error {
 // name. The host needs the snapshot's image, and a hypervisor and CPU of the
 // same class. It is verified before it is listed.
 func (s *Snapshots) Import(ctx context.Context, name string, r io.Reader) (api.Snapshot, error) {
-	return fetch[api.Snapshot](ctx, s.c, call{
-		method: http.MethodPost, path: "/v1/snapshots/import", query: url.Values{"name": {name}},
-		header: http.Header{"Content-Type": {api.SnapshotMIME}}, body: r,
+	return wire.Fetch[api.Snapshot](ctx, s.c.server, wire.Call{
+		Method: http.MethodPost, Path: "/v1/snapshots/import", Query: url.Values{"name": {name}},
+		Header: http.Header{"Content-Type": {api.SnapshotMIME}}, Body: r,
 	})
 }
 
 // Store keeps a snapshot in the host's blob store under a name, with all that it
 // stands on, except its image. The store has to encrypt.
 func (s *Snapshots) Store(ctx context.Context, ref, name string) (api.SnapshotExport, error) {
-	return fetch[api.SnapshotExport](ctx, s.c, call{
-		method: http.MethodPost, path: snapshotPath(ref) + "/exports", json: api.ExportSnapshot{Name: name},
+	return wire.Fetch[api.SnapshotExport](ctx, s.c.server, wire.Call{
+		Method: http.MethodPost, Path: snapshotPath(ref) + "/exports", JSON: api.ExportSnapshot{Name: name},
 	})
 }
 
 // Stored lists the project's snapshots in the blob store, by name.
 func (s *Snapshots) Stored(ctx context.Context) ([]api.SnapshotExport, error) {
-	list, err := fetch[api.SnapshotExportList](ctx, s.c, call{path: "/v1/snapshot-exports"})
+	list, err := wire.Fetch[api.SnapshotExportList](ctx, s.c.server, wire.Call{Path: "/v1/snapshot-exports"})
 	return list.Exports, err
 }
 
 // Fetch keeps what Store has put into the blob store, from this host or another one,
 // as a snapshot under a name. The host needs what Import needs.
 func (s *Snapshots) Fetch(ctx context.Context, export, name string) (api.Snapshot, error) {
-	return fetch[api.Snapshot](ctx, s.c, call{
-		method: http.MethodPost, path: storedPath(export) + "/import", json: api.ImportSnapshot{Name: name},
+	return wire.Fetch[api.Snapshot](ctx, s.c.server, wire.Call{
+		Method: http.MethodPost, Path: storedPath(export) + "/import", JSON: api.ImportSnapshot{Name: name},
 	})
 }
 
 // RemoveStored removes a snapshot from the blob store.
 func (s *Snapshots) RemoveStored(ctx context.Context, export string) error {
-	return s.c.run(ctx, call{method: http.MethodDelete, path: storedPath(export)})
+	return s.c.server.Run(ctx, wire.Call{Method: http.MethodDelete, Path: storedPath(export)})
 }
 
-func storedPath(name string) string { return "/v1/snapshot-exports/" + seg(name) }
+func storedPath(name string) string { return "/v1/snapshot-exports/" + wire.Seg(name) }
 
-func snapshotPath(ref string) string { return "/v1/snapshots/" + seg(ref) }
+func snapshotPath(ref string) string { return "/v1/snapshots/" + wire.Seg(ref) }
 
 // reading keeps the error of a reader apart from that of a writer.
 type reading struct {

@@ -16,7 +16,7 @@ func (d *Desktop) Dial(ctx context.Context, number int) (net.Conn, error) {
 	if number < 1 || number > 65535 {
 		return nil, api.Errorf(api.CodeInvalid, "port %d is not within 1 to 65535", number)
 	}
-	ws, err := d.c.socket(ctx, d.path("/tcp/"+strconv.Itoa(number)), nil, api.SubprotocolTCP)
+	ws, err := d.c.server.Socket(ctx, d.path("/tcp/"+strconv.Itoa(number)), nil, api.SubprotocolTCP)
 	if err != nil {
 		return nil, err
 	}

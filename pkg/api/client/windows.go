@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/wire"
 )
 
 // Windows lists and changes top-level windows.
@@ -16,14 +17,14 @@ type Windows struct{ d *Desktop }
 
 // List lists windows, bottom of the stack first.
 func (w *Windows) List(ctx context.Context) ([]api.Window, error) {
-	list, err := fetch[api.WindowList](ctx, w.d.c, call{path: w.d.path("/windows")})
+	list, err := wire.Fetch[api.WindowList](ctx, w.d.c.server, wire.Call{Path: w.d.path("/windows")})
 	return list.Windows, err
 }
 
 // Do changes one window.
 func (w *Windows) Do(ctx context.Context, id uint64, op api.WindowOp) error {
-	return w.d.c.run(ctx, call{
-		method: http.MethodPost, path: w.d.path("/windows/" + strconv.FormatUint(id, 10)), json: op,
+	return w.d.c.server.Run(ctx, wire.Call{
+		Method: http.MethodPost, Path: w.d.path("/windows/" + strconv.FormatUint(id, 10)), JSON: op,
 	})
 }
 
@@ -53,22 +54,22 @@ func (c *Clipboard) SetText(ctx context.Context, text string) error {
 
 // Get reads the content as a type: text/plain, text/html or image/png.
 func (c *Clipboard) Get(ctx context.Context, mime string) ([]byte, error) {
-	resp, err := c.d.c.open(ctx, call{path: c.d.path("/clipboard"), query: url.Values{"type": {mime}}})
+	resp, err := c.d.c.server.Open(ctx, wire.Call{Path: c.d.path("/clipboard"), Query: url.Values{"type": {mime}}})
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, c.d.c.fault(ctx, err)
+		return nil, c.d.c.server.Fault(ctx, err)
 	}
 	return data, nil
 }
 
 // Set sets the content as a type.
 func (c *Clipboard) Set(ctx context.Context, mime string, data []byte) error {
-	return c.d.c.run(ctx, call{
-		method: http.MethodPut, path: c.d.path("/clipboard"),
-		header: http.Header{"Content-Type": {mime}}, body: bytes.NewReader(data), size: int64(len(data)),
+	return c.d.c.server.Run(ctx, wire.Call{
+		Method: http.MethodPut, Path: c.d.path("/clipboard"),
+		Header: http.Header{"Content-Type": {mime}}, Body: bytes.NewReader(data), Size: int64(len(data)),
 	})
 }

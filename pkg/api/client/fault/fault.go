@@ -110,3 +110,10 @@ func codeOf(status int) api.Code {
 		return api.CodeInternal
 	}
 }
+
+// As finds the *api.Error within an error.
+func As(err error) (*api.Error, bool) {
+	var p *api.Error
+	ok := errors.As(err, &p)
+	return p, ok
+}

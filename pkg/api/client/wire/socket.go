@@ -1,4 +1,4 @@
-package client
+package wire
 
 import (
 	"context"
@@ -13,28 +13,28 @@ import (
 	"github.com/deskfork/deskfork/pkg/api/client/fault"
 )
 
-// socket dials a WebSocket of the server, again when the server has no room.
-func (c *Client) socket(ctx context.Context, path string, query url.Values, protocol string) (*websocket.Conn, error) {
+// Socket dials a WebSocket of the server, again when the server has no room.
+func (s *Server) Socket(ctx context.Context, path string, query url.Values, protocol string) (*websocket.Conn, error) {
 	for attempt := 0; ; attempt++ {
-		conn, again, err := c.handshake(ctx, path, query, protocol)
-		if err == nil || !again.Untouched || c.rest(ctx, attempt, again.After) != nil {
+		conn, again, err := s.handshake(ctx, path, query, protocol)
+		if err == nil || !again.Untouched || s.rest(ctx, attempt, again.After) != nil {
 			return conn, err
 		}
 	}
 }
 
-func (c *Client) handshake(ctx context.Context, path string, query url.Values, protocol string) (*websocket.Conn, fault.Again, error) {
+func (s *Server) handshake(ctx context.Context, path string, query url.Values, protocol string) (*websocket.Conn, fault.Again, error) {
 	dialer := websocket.Dialer{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: c.tls, HandshakeTimeout: 30 * time.Second,
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: s.TLS, HandshakeTimeout: 30 * time.Second,
 		ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
 	}
 	if protocol != "" {
 		dialer.Subprotocols = []string{protocol}
 	}
 	header := http.Header{}
-	c.dress(header)
+	s.dress(header)
 	// http becomes ws, https becomes wss.
-	address := "ws" + strings.TrimPrefix(c.url(path, query), "http")
+	address := "ws" + strings.TrimPrefix(s.url(path, query), "http")
 	conn, resp, err := dialer.DialContext(ctx, address, header)
 	if resp != nil {
 		defer resp.Body.Close()
@@ -46,5 +46,5 @@ func (c *Client) handshake(ctx context.Context, path string, query url.Values, p
 		problem, ours := fault.Problem(resp)
 		return nil, fault.After(resp, problem, ours), problem
 	}
-	return nil, fault.Again{}, c.fault(ctx, fmt.Errorf("dial: %w", err))
+	return nil, fault.Again{}, s.Fault(ctx, fmt.Errorf("dial: %w", err))
 }

@@ -1,4 +1,4 @@
-package client
+package wire
 
 import (
 	"context"
@@ -18,11 +18,11 @@ var errRest = errors.New("not worth the wait")
 // rest waits before an attempt is repeated: as long as the server asks for and
 // a little more, so that those whom it sent away do not all come back at once.
 // The error says that there is to be no other attempt.
-func (c *Client) rest(ctx context.Context, attempt int, after time.Duration) error {
-	if attempt >= c.retries {
+func (s *Server) rest(ctx context.Context, attempt int, after time.Duration) error {
+	if attempt >= s.Retries {
 		return errRest
 	}
-	pause := c.pause << min(attempt, 6)
+	pause := s.Pause << min(attempt, 6)
 	if after > 0 && pause > 0 {
 		pause = after + rand.N(pause)
 	}
