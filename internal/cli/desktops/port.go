@@ -83,7 +83,7 @@ This host needs the snapshot's image, and the same version of QEMU and class of
 processors. All of it is verified before it is listed.`,
 		Example: `  vmhost snapshot import logged-in.zst logged-in
   vmhost snapshot import blob:logged-in logged-in`,
-		Args:    command.Args(2, 2),
+		Args: command.Args(2, 2),
 		ValidArgsFunction: func(_ *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(given) == 0 {
 				return nil, cobra.ShellCompDirectiveDefault

@@ -143,7 +143,7 @@ func (a *group) snapshotRm() *cobra.Command {
 in the blob store.`,
 		Example: `  vmhost snapshot rm logged-in
   vmhost snapshot rm blob:logged-in`,
-		Args:    command.Args(1, -1), ValidArgsFunction: a.CompleteSnapshots(0, -1),
+		Args: command.Args(1, -1), ValidArgsFunction: a.CompleteSnapshots(0, -1),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			c, err := a.Client()
 			if err != nil {

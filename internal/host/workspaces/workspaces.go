@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/host/fault"
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/once"
-	"github.com/deskfork/deskfork/internal/host/fault"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/internal/x/turns"
