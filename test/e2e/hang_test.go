@@ -25,7 +25,7 @@ func TestGuestdHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Execs().Start(t.Context(), api.Exec{User: "root", Shell: "pid=$(pgrep -ox guestd); kill -STOP $pid; sleep 40; kill -CONT $pid"})
+	_, err = d.Execs().Start(t.Context(), api.Exec{User: "root", Shell: "pid=$(pgrep -ox guestd); kill -STOP $pid; sleep 60; kill -CONT $pid"})
 	if err != nil && !hung(err) {
 		t.Fatal(err)
 	}

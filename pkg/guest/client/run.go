@@ -21,6 +21,11 @@ const MaxOutput = 16 << 20
 // maxInlineStdin is how much standard input travels with the request.
 const maxInlineStdin = 128 << 10
 
+// late is how long after its limit of time the end of a program may be told.
+const late = 10 * time.Second
+
+var errLate = fmt.Errorf("the guest does not answer, and the program's limit has passed: %w", context.DeadlineExceeded)
+
 // Result is the end of a program that was run.
 type Result struct {
 	Stdout, Stderr []byte // at most MaxOutput bytes each
@@ -41,6 +46,11 @@ func (x *Exec) Run(ctx context.Context, spec guest.ExecSpec, stdin io.Reader) (R
 		spec.ID = guest.ExecID(strings.ToLower(rand.Text()[:16]))
 	}
 	r := &run{x: x, params: guest.ExecRunParams{Spec: spec}}
+	if spec.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, spec.Timeout+x.c.scaled(late), errLate)
+		defer cancel()
+	}
 	if stdin != nil {
 		r.params.Spec.Stdin, r.params.More, r.in.from = true, true, stdin
 	}
