@@ -38,7 +38,7 @@ func (p *Provider) Export(ctx context.Context, id vm.SnapshotID, w io.Writer) (e
 		return fmt.Errorf("export: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	return port.Export(ctx, p.tools, p.store, m, scratch, w)
+	return port.Export(ctx, p.tools.Tools, p.store, m, scratch, w)
 }
 
 // Import implements vm.Porter.
@@ -49,5 +49,5 @@ func (p *Provider) Import(ctx context.Context, id vm.SnapshotID, system vm.Disk,
 	if err := p.root.MakeShared(p.cfg.DataDir); err != nil {
 		return vm.Snapshot{}, err
 	}
-	return port.Import(ctx, p.tools, p.store, id, store.Base{Path: system.Base, Format: system.BaseFormat}, p.root.Take, r)
+	return port.Import(ctx, p.tools.Tools, p.store, id, store.Base{Path: system.Base, Format: system.BaseFormat}, p.root.Take, r)
 }

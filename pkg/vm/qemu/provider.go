@@ -61,7 +61,7 @@ import (
 type Provider struct {
 	cfg     Config
 	root    incarnation.Root
-	tools   disk.Tools
+	tools   *disk.Blanks
 	spawner *spawn.Spawner
 	store   *store.Store
 
@@ -88,7 +88,10 @@ func New(cfg Config) (*Provider, error) {
 	cfg.fill()
 	life, cancel := context.WithCancel(context.Background())
 	return &Provider{
-		cfg: cfg, root: incarnation.Root{Data: cfg.DataDir, Runtime: cfg.RuntimeDir, User: cfg.User}, tools: disk.Tools{QEMUImg: cfg.QEMUImg, Mke2fs: cfg.Mke2fs},
+		cfg: cfg, root: incarnation.Root{Data: cfg.DataDir, Runtime: cfg.RuntimeDir, User: cfg.User},
+		tools: &disk.Blanks{
+			Tools: disk.Tools{QEMUImg: cfg.QEMUImg, Mke2fs: cfg.Mke2fs}, Dir: filepath.Join(cfg.DataDir, incarnation.Blanks),
+		},
 		spawner: &spawn.Spawner{
 			Program: cfg.QEMU, Credential: cfg.User.Credential(), OOMScoreAdj: cfg.OOMScoreAdj, Logger: cfg.Logger,
 		},

@@ -22,6 +22,7 @@ import (
 const (
 	Desktops  = "desktops"  // in the data directory
 	Templates = "templates" // in the data directory
+	Blanks    = "blanks"    // in the data directory
 	Lock      = ".lock"     // in desktops, and in the directory of sockets
 
 	sockets = "vm" // in the runtime directory
