@@ -84,6 +84,8 @@ type Part struct {
 	MTime time.Time `json:"mtime"`
 	// Digest is hex SHA-256; empty while nobody has asked for it.
 	Digest string `json:"digest,omitempty"`
+
+	ctime time.Time // when the inode changed last; of Look
 }
 
 // same reports whether a file looks untouched.

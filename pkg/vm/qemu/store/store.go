@@ -29,12 +29,14 @@ type Store struct {
 	mu     sync.Mutex
 	making map[vm.SnapshotID]bool
 	pins   map[Path]int // files in use by what has no journal yet
+
+	proven proven
 }
 
 // New returns the store in dir, which it makes at its first use. With shared,
 // another user can reach the files whose names and modes allow it.
 func New(dir string, shared bool) *Store {
-	s := &Store{dir: dir, mode: 0o700, making: make(map[vm.SnapshotID]bool), pins: make(map[Path]int)}
+	s := &Store{dir: dir, mode: 0o700, making: make(map[vm.SnapshotID]bool), pins: make(map[Path]int), proven: proven{settled: defaultSettled}}
 	if shared {
 		s.mode = 0o711
 	}

@@ -178,6 +178,42 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestVerifyAgain: what was found right is not read again while nobody has changed
+// it, and is found out when somebody has, who hides the time of it.
+func TestVerifyAgain(t *testing.T) {
+	t.Parallel()
+	s := store.New(t.TempDir(), false)
+	m := put(t, s, "a", true)
+	file := s.File(m.Own(store.State))
+	good, err := os.ReadFile(file)
+	must(t, err)
+	info, err := os.Stat(file)
+	must(t, err)
+	s.Settled(0)
+	must(t, s.Verify(t.Context(), m))
+	if got := s.Proven(); got != len(m.Parts) {
+		t.Errorf("%d files are known to be right, of %d", got, len(m.Parts))
+	}
+	for name, text := range map[string][]byte{"another byte": append([]byte{good[0] ^ 1}, good[1:]...), "as it was": good} {
+		must(t, os.WriteFile(file, text, 0o600))
+		must(t, os.Chtimes(file, info.ModTime(), info.ModTime()))
+		want := vm.ErrCorrupt
+		if name == "as it was" {
+			want = nil
+		}
+		for range 2 {
+			if err := s.Verify(t.Context(), m); !errors.Is(err, want) {
+				t.Errorf("%s: Verify = %v, want %v", name, err, want)
+			}
+		}
+	}
+	young := store.New(t.TempDir(), false)
+	must(t, young.Verify(t.Context(), put(t, young, "a", true)))
+	if got := young.Proven(); got != 0 {
+		t.Errorf("%d files are known to be right that may change unseen", got)
+	}
+}
+
 func TestVerifyItsDescription(t *testing.T) {
 	t.Parallel()
 	s := store.New(t.TempDir(), false)
