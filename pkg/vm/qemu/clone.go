@@ -112,8 +112,8 @@ func (w *prepared) Start(ctx context.Context) (vm.Machine, error) {
 	defer w.release()
 	c, r := w.c, w.revive()
 	stages := []stage{{"pages", r.Pages}, {"load", w.load}, {"screen", r.Screen}}
-	if c.from.fresh {
-		stages = append(stages, stage{"workspace", r.Workspace})
+	if c.from.fresh && c.spec.Workspace.SizeMiB<<20 != c.from.meta.WorkspaceBytes {
+		stages = append(stages, stage{"workspace", r.Workspace}) // else the guest knows its size
 	}
 	sound := func(context.Context) error { return r.Sound() }
 	stages = append(stages, stage{"sound", sound})

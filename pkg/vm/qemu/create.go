@@ -292,7 +292,7 @@ func (c *creation) journalProcess(context.Context) error {
 func (c *creation) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, qmpReady*time.Duration(c.j.Accelerator.TimeoutScale()))
 	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
 		mon, err := qmp.Dial(ctx, c.lay.Socket(incarnation.QMP), qmp.Config{})

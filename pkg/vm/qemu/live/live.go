@@ -120,6 +120,11 @@ func Load(ctx context.Context, mon *qmp.Client, f *os.File) error {
 	if err := mon.SendFile(ctx, fdName, f); err != nil {
 		return err
 	}
+	// Else QEMU has the guest tell its network five times in half a second where it
+	// is, of which its services hear too. It is the only one in its network.
+	if err := mon.Execute(ctx, "migrate-set-parameters", map[string]any{"announce-rounds": 0}, nil); err != nil {
+		return err
+	}
 	if err := mon.Execute(ctx, "migrate-incoming", map[string]any{"uri": "fd:" + fdName}, nil); err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func (m Machine) Screen(ctx context.Context) error {
 	return m.apply(ctx, store.VRAM, pages.Region{Addr: addr, Size: size})
 }
 
-// Workspace tells the guest that its second disk is another one.
+// Workspace tells the guest that its second disk is of another size.
 func (m Machine) Workspace(ctx context.Context) error {
 	disks, err := live.Disks(ctx, m.Mon, argv.WorkspaceID)
 	if err != nil {
