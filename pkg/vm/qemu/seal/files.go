@@ -57,17 +57,14 @@ func (j *job) fresh() error {
 	return nil
 }
 
-// reserveMost bounds what is made ready for the copy in advance, in bytes.
-const reserveMost = 512 << 20
-
 // reserve makes the pages file and readies it for what has changed so far and a
-// little more.
+// little more. The copy would take the same memory, but while the machine stands.
 func (j *job) reserve() (err error) {
 	if j.delta, err = pages.Create(j.file(store.Pages), j.region.Size); err != nil {
 		return err
 	}
 	n := pages.Total(j.before)
-	return j.delta.Reserve(min(n+n/8+1<<20, reserveMost))
+	return j.delta.Reserve(n + n/8 + 1<<20)
 }
 
 // noRoom adds vm.ErrNoSpace to a failed write of QEMU's where the disk is full:
