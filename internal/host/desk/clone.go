@@ -32,15 +32,18 @@ func (d *Desktop) Clone(ctx context.Context, src store.Source, start Start, clon
 	defer leave()
 	r := d.Row()
 	m, err := d.startClone(ctx, r, src, start)
-	cloned()
 	if err != nil {
+		cloned()
 		return err
 	}
 	d.setMachine(ctx, m)
 	d.reached(ctx, api.StageMachine)
 	if src.Drawn {
-		return d.proveOrDrop(ctx, m, src)
+		err := d.proveOrDrop(ctx, m, src)
+		cloned() // takes files away, for which nobody shall wait
+		return err
 	}
+	cloned()
 	leave()
 	return d.bringUp(ctx, m, append(slices.Clone(src.Tokens), r.LinkToken), src.Keyboard)
 }
