@@ -168,6 +168,7 @@ func newProvider(cfg serveConfig) (*qemu.Provider, error) {
 				Dialer: egress, Upstreams: upstreams, Logger: spec.Logger,
 			})
 		},
+		Trace: func(step string) { cfg.log.Debug("step of a machine is done", "step", step) },
 	})
 }
 
