@@ -10,10 +10,12 @@ import (
 	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/boot"
 	"github.com/deskfork/deskfork/internal/host/desk"
+	"github.com/deskfork/deskfork/internal/host/fault"
 	"github.com/deskfork/deskfork/internal/host/reach"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/vm"
 )
 
@@ -121,6 +123,9 @@ func (m *Maker) raise(ctx context.Context, machine vm.Machine, r raising) error 
 	if err := boot.Run(mctx, steps, scale, func(s api.Stage) { r.reached("stage " + string(s) + " reached") }); err != nil {
 		return fmt.Errorf("boot the machine to be sealed: %w", err)
 	}
+	if err := m.warm(mctx, p); err != nil {
+		return err
+	}
 	if len(img.Park.Argv) == 0 {
 		return nil
 	}
@@ -131,6 +136,33 @@ func (m *Maker) raise(ctx context.Context, machine vm.Machine, r raising) error 
 	}}
 	if err := boot.Run(mctx, []boot.Step{park, boot.DrawnStep(p.Desktop, limits)}, scale, func(api.Stage) {}); err != nil {
 		return fmt.Errorf("%w: %w", errPark, err)
+	}
+	return nil
+}
+
+// firstCommand is what warm runs: a shell that starts a program, as most first
+// commands do.
+const (
+	firstCommand = "/bin/true"
+	firstLimit   = 20 * time.Second // of hardware vCPUs
+)
+
+// warm runs a command, of which nothing is left but what it has brought into
+// memory: in each clone the first one finds programs, libraries and a control group
+// ready. A guest in which it does not run is sealed as it is.
+func (m *Maker) warm(ctx context.Context, p *reach.Parts) error {
+	wctx, cancel := context.WithTimeout(ctx, m.scaled(ctx, firstLimit))
+	defer cancel()
+	spec := guest.ExecSpec{ID: guest.ExecID(token.NewID('x')), Shell: firstCommand}
+	_, err := p.Execs.Run(wctx, spec, nil)
+	if err == nil {
+		err = p.Execs.Remove(wctx, spec.ID)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && fault.From(err).Code != api.CodeNotFound { // it may be forgotten by itself
+		m.env.Logger.Warn("the first command of a guest to be sealed did not run", "err", err)
 	}
 	return nil
 }
