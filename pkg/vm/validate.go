@@ -65,6 +65,8 @@ func (d Disk) validate(what string) error {
 		return fmt.Errorf("%w: %s: size %d MiB: want at most %d", ErrInvalid, what, d.SizeMiB, maxDiskMiB)
 	case d.Source != "" && (d.Base != "" || d.Label != ""):
 		return fmt.Errorf("%w: %s: a source besides a base or a label", ErrInvalid, what)
+	case d.Filled && d.Source == "":
+		return fmt.Errorf("%w: %s: filled, but no source", ErrInvalid, what)
 	case len(d.Label) > maxLabel:
 		return fmt.Errorf("%w: %s: label %q: want at most %d bytes", ErrInvalid, what, d.Label, maxLabel)
 	}

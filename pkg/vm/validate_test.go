@@ -38,6 +38,7 @@ func TestSpecValidate(t *testing.T) {
 		"sizeless disk":    {func(s *vm.Spec) { s.Workspace.SizeMiB = 0 }, "workspace disk"},
 		"unknown format":   {func(s *vm.Spec) { s.System.BaseFormat = "vmdk" }, "base format"},
 		"negative size":    {func(s *vm.Spec) { s.System.SizeMiB = -1 }, "size"},
+		"filled with what": {func(s *vm.Spec) { s.Workspace = vm.Disk{SizeMiB: 64, Filled: true} }, "no source"},
 		"long label":       {func(s *vm.Spec) { s.Workspace.Label = strings.Repeat("x", 17) }, "label"},
 	} {
 		t.Run(name, func(t *testing.T) {

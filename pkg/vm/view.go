@@ -46,3 +46,19 @@ type Viewer interface {
 	// disks; after that views are full.
 	View(ctx context.Context, m Machine, spec ViewSpec) (*View, error)
 }
+
+// Filler is a provider whose machines can begin with a disk that was filled in their
+// own format, so that it need not be copied.
+type Filler interface {
+	// NewDisk makes a file at path, which is not there yet, for a disk of so many
+	// bytes. It will hold something in holds alone, which is sorted and does not
+	// overlap, and reads as zeros elsewhere, and where nothing is written. When it
+	// fails something may be there.
+	NewDisk(path string, bytes int64, holds []Extent) (DiskWriter, error)
+}
+
+// DiskWriter fills a disk. WriteAt may be called by several at a time.
+type DiskWriter interface {
+	io.WriterAt
+	io.Closer
+}

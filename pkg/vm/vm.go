@@ -85,6 +85,9 @@ type Disk struct {
 	// Source is a raw file of SizeMiB whose content a fresh disk begins with; it
 	// is read while the machine is made. Not with Base or Label.
 	Source string
+	// Filled: Source is no raw file but one of the provider's Filler. It becomes the
+	// machine's, also of one that then cannot be made: it is gone.
+	Filled bool
 }
 
 // State is the coarse state of a machine's process.

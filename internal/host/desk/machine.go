@@ -85,7 +85,7 @@ func (d *Desktop) setMachine(ctx context.Context, m vm.Machine) {
 // workspace is a disk of its own.
 func workspace(r store.Desktop) vm.Disk {
 	if r.Restored != nil {
-		return vm.Disk{SizeMiB: r.WorkspaceMiB, Source: r.Restored.Path}
+		return vm.Disk{SizeMiB: r.WorkspaceMiB, Source: r.Restored.Path, Filled: r.Restored.Filled}
 	}
 	return vm.Disk{SizeMiB: r.WorkspaceMiB, Label: WorkspaceLabel}
 }

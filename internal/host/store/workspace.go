@@ -32,7 +32,8 @@ type Attachment struct {
 
 // Restored is a workspace on its way to a desktop that has no machine yet.
 type Restored struct {
-	Path string // of the raw disk
+	Path   string // of the disk
+	Filled bool   // as vm.Disk has it
 	Attachment
 }
 

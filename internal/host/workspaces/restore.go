@@ -64,12 +64,13 @@ func (p *Plan) Run(ctx context.Context, dk *desk.Desktop, boot func() error) (er
 			err = errors.Join(err, rerr)
 		}
 	}()
-	if err := p.fill(ctx, path); err != nil {
+	filled, err := p.fill(ctx, path)
+	if err != nil {
 		return fmt.Errorf("restore workspace %s: %w", p.workspace.Name, err)
 	}
 	dk.Note("")
 	dk.Update(ctx, func(r *store.Desktop) {
-		r.Restored = &store.Restored{Path: path, Attachment: store.Attachment{
+		r.Restored = &store.Restored{Path: path, Filled: filled, Attachment: store.Attachment{
 			Desktop: dk.ID, Workspace: p.workspace.ID, Ref: p.manifest.String(),
 		}}
 	})
@@ -77,16 +78,46 @@ func (p *Plan) Run(ctx context.Context, dk *desk.Desktop, boot func() error) (er
 	return boot()
 }
 
-func (p *Plan) fill(ctx context.Context, path string) (err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+// fill writes the disk to path: in the provider's own format where it takes one, and
+// raw elsewhere.
+func (p *Plan) fill(ctx context.Context, path string) (filled bool, err error) {
+	var f vm.DiskWriter
+	filler, filled := p.d.cfg.Provider.(vm.Filler)
+	if filled {
+		f, err = filler.NewDisk(path, p.manifest.Size, holds(p.manifest))
+	} else {
+		f, err = raw(path, p.manifest.Size)
+	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := f.Truncate(p.manifest.Size); err != nil {
-		return err
+	return filled, p.d.chunks.Restore(ctx, p.manifest, f)
+}
+
+func raw(path string, size int64) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
 	}
-	return p.d.chunks.Restore(ctx, p.manifest, f)
+	if err := f.Truncate(size); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// holds is where the disk of a checkpoint is not zero.
+func holds(m *workspace.Manifest) []vm.Extent {
+	var out []vm.Extent
+	for _, r := range m.Runs {
+		e := vm.Extent{Offset: r.Start * workspace.Block, Length: r.Count * workspace.Block}
+		if n := len(out); n > 0 && out[n-1].Offset+out[n-1].Length == e.Offset {
+			out[n-1].Length += e.Length
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 // Attach names the point at which a machine's disk is the checkpoint that it was

@@ -18,6 +18,7 @@ var (
 	_ vm.Snapshotter = (*Provider)(nil)
 	_ vm.Pauser      = (*Machine)(nil)
 	_ vm.Viewer      = (*Provider)(nil)
+	_ vm.Filler      = (*Provider)(nil)
 )
 
 // Snapshot implements vm.Snapshotter.

@@ -4,10 +4,12 @@ package qemu_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,20 +31,21 @@ func TestViewsWithQEMU(t *testing.T) {
 			flat <- struct{}{}
 		}
 	}
-	source := filepath.Join(filepath.Dir(e.base), "source.raw")
+	source := filepath.Join(filepath.Dir(e.base), "source")
 	content := bytes.Repeat([]byte{'0'}, 64<<20)
 	clear(content[8<<20 : 48<<20])
-	if err := os.WriteFile(source, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	spec := e.spec(t)
-	spec.Workspace = vm.Disk{SizeMiB: 64, Source: source}
+	spec.Workspace = vm.Disk{SizeMiB: 64, Source: source, Filled: true}
 	p := e.provider(t)
+	fill(t, p, source, content, vm.Extent{Length: 8 << 20}, vm.Extent{Offset: 48 << 20, Length: 16 << 20})
 	m, err := p.Create(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { destroy(t, m) }() // as the last daemon knows it
+	if _, err := os.Stat(source); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the filled disk was copied: %v", err)
+	}
 	want := bytes.Clone(content)
 	write := func(letter byte, off, n int) {
 		t.Helper()
@@ -103,6 +106,25 @@ func TestViewsWithQEMU(t *testing.T) {
 	base := make([]byte, v2.Bytes)
 	if _, err := io.ReadFull(io.NewSectionReader(v2.Base, 0, v2.Bytes), base); err != nil || !bytes.Equal(base, content) {
 		t.Errorf("the base of an old view has changed: %v", err)
+	}
+}
+
+// fill makes a disk with a content.
+func fill(t *testing.T, p vm.Filler, path string, content []byte, holds ...vm.Extent) {
+	t.Helper()
+	d, err := p.NewDisk(path, int64(len(content)), holds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range slices.Backward(holds) {
+		_, werr := d.WriteAt(content[e.Offset:e.Offset+e.Length], e.Offset)
+		err = errors.Join(err, werr)
+	}
+	if err := errors.Join(err, d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.NewDisk(path, int64(len(content)), holds); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a second disk of this name: %v", err)
 	}
 }
 

@@ -50,8 +50,12 @@ func (t Tools) overlay(ctx context.Context, d vm.Disk, path string) error {
 	return t.run(ctx, t.QEMUImg, args...)
 }
 
-// filled takes what is in a raw file of ours.
+// filled takes what is in a file of ours: one that is a disk already as it is, of a
+// raw one a copy.
 func (t Tools) filled(ctx context.Context, d vm.Disk, path string) error {
+	if d.Filled {
+		return t.take(ctx, d, path)
+	}
 	info, err := os.Stat(d.Source)
 	if err != nil {
 		return fmt.Errorf("look for the disk's content: %w", err)
@@ -60,6 +64,27 @@ func (t Tools) filled(ctx context.Context, d vm.Disk, path string) error {
 		return fmt.Errorf("%w: a disk of %d MiB whose content has %d bytes", vm.ErrInvalid, d.SizeMiB, info.Size())
 	}
 	return t.run(ctx, t.QEMUImg, "convert", "-q", "-f", "raw", "-O", "qcow2", d.Source, path)
+}
+
+func (t Tools) take(ctx context.Context, d vm.Disk, path string) error {
+	h, err := Inspect(d.Source)
+	if err != nil {
+		return err
+	}
+	if h.Backing || h.Bytes != d.SizeMiB<<20 {
+		return fmt.Errorf("%w: a disk of %d MiB that is filled with one of %d bytes, of which some lies elsewhere: %v", vm.ErrInvalid, d.SizeMiB, h.Bytes, h.Backing)
+	}
+	err = os.Rename(d.Source, path)
+	if errors.Is(err, syscall.EXDEV) {
+		err = t.Flatten(ctx, d.Source, "", "", path)
+		if err == nil {
+			err = os.Remove(d.Source)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("take filled disk: %w", noSpace(err, ""))
+	}
+	return nil
 }
 
 // formatted goes by way of a sparse raw file, for mke2fs knows no qcow2. The

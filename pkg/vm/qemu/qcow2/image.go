@@ -1,7 +1,8 @@
 // Package qcow2 reads disks in QEMU's format (docs/interop/qcow2.txt of QEMU)
-// without QEMU: which clusters a file holds, and the bytes of a chain of files.
+// without QEMU: which clusters a file holds, and the bytes of a chain of files. It
+// writes new ones too, whose content comes in any order.
 //
-// The files were written by a QEMU that runs a stranger's guest. Nothing that a
+// The files that are read were written by a QEMU that runs a stranger's guest. Nothing that a
 // header says is opened, which files make a chain is the caller's to know, and
 // whatever the bytes are, reading takes bounded memory and never fails but with
 // an error.
