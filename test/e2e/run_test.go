@@ -22,6 +22,7 @@ import (
 
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
+	"github.com/deskfork/deskfork/test/harness"
 )
 
 // vmhostRun is one run of the command line.
@@ -48,8 +49,14 @@ func (t tee) Write(p []byte) (int, error) {
 // begin starts a run of a line of shell in a workspace.
 func begin(t *testing.T, workspace, line string, flags ...string) *vmhostRun {
 	t.Helper()
-	words := append([]string{"--data-dir", host.Data, "run", "--workspace", workspace, "--workspace-size", "512M"}, flags...)
-	r := &vmhostRun{cmd: exec.Command(host.Bin, append(words, "--", "sh", "-c", line)...), done: make(chan struct{})}
+	return beginOn(t, host, workspace, line, flags...)
+}
+
+// beginOn is begin on a host of the caller's.
+func beginOn(t *testing.T, d *harness.Daemon, workspace, line string, flags ...string) *vmhostRun {
+	t.Helper()
+	words := append([]string{"--data-dir", d.Data, "run", "--workspace", workspace, "--workspace-size", "512M"}, flags...)
+	r := &vmhostRun{cmd: exec.Command(d.Bin, append(words, "--", "sh", "-c", line)...), done: make(chan struct{})}
 	r.cmd.Stdout, r.cmd.Stderr = tee{&r.mu, &r.stdout}, tee{&r.mu, &r.stderr}
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -109,7 +116,12 @@ func (r *vmhostRun) ends(t *testing.T, status int) string {
 // machinesOf lists the desktops of a session.
 func machinesOf(t *testing.T, workspace string) []string {
 	t.Helper()
-	list, err := host.Client.Desktops().List(t.Context(), client.Filter{Labels: map[string]string{"session": workspace}})
+	return machinesOn(t, host, workspace)
+}
+
+func machinesOn(t *testing.T, d *harness.Daemon, workspace string) []string {
+	t.Helper()
+	list, err := d.Client.Desktops().List(t.Context(), client.Filter{Labels: map[string]string{"session": workspace}})
 	if err != nil {
 		t.Fatal(err)
 	}

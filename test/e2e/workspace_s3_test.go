@@ -104,14 +104,20 @@ func serveWith(t *testing.T, args ...string) {
 func inS3(t *testing.T) *wire {
 	t.Helper()
 	l := &wire{}
-	proxy := s3test.NewProxy(t, s3test.Start(t, t.TempDir()), l.trouble)
+	serveWith(t, l.to(t, s3test.Start(t, t.TempDir()))...)
+	return l
+}
+
+// to is what a daemon is told, to keep checkpoints in an S3 server behind the line.
+func (l *wire) to(t *testing.T, server string) []string {
+	t.Helper()
+	proxy := s3test.NewProxy(t, server, l.trouble)
 	keys := filepath.Join(t.TempDir(), "keys")
 	text := "AWS_ACCESS_KEY_ID=" + s3test.AccessKey + "\nAWS_SECRET_ACCESS_KEY=" + s3test.SecretKey + "\n"
 	if err := os.WriteFile(keys, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	serveWith(t, "--blobs", "s3://"+s3test.Bucket+"/e2e", "--s3-endpoint", proxy.Addr, "--s3-plain", "--s3-credentials", keys)
-	return l
+	return []string{"--blobs", "s3://" + s3test.Bucket + "/e2e", "--s3-endpoint", proxy.Addr, "--s3-plain", "--s3-credentials", keys}
 }
 
 // answer is that of a call that was made meanwhile.

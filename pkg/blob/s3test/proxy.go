@@ -13,7 +13,8 @@ import (
 
 // Trouble is what befalls one request; the zero value is nothing.
 type Trouble struct {
-	Delay time.Duration // before it is passed on
+	Delay time.Duration   // before it is passed on
+	Until <-chan struct{} // closed when it may be passed on; nil: it may
 	// Status answers in the server's place, with an empty body.
 	Status int
 	// Refuse closes the connection before anything is passed on.
@@ -119,6 +120,13 @@ func (p *Proxy) pass(client io.Writer, server io.Writer, out *bufio.Reader, req 
 	case <-time.After(t.Delay):
 	case <-p.ctx.Done():
 		return false
+	}
+	if t.Until != nil {
+		select {
+		case <-t.Until:
+		case <-p.ctx.Done():
+			return false
+		}
 	}
 	if t.Refuse {
 		return false
