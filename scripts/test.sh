@@ -89,6 +89,9 @@ more() {
 		-run 'TestScene$|TestRestedClock|TestBootSnapshotDamaged' ./test/e2e
 	step "workspaces: a store that is away, disks that are full, a gigabyte"
 	DESKFORK_E2E_DATA=$TESTDATA go test -tags integration,more -count=1 -timeout 60m -v -run 'TestLong' ./test/e2e
+	step "packages by an installer that compiles"
+	command -v cargo >/dev/null || scripts/deps.sh more
+	go test -tags integration,more -count=1 -v -run 'TestLong' ./pkg/session/packages
 }
 
 logs=$(mktemp -d)
