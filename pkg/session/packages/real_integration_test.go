@@ -54,6 +54,7 @@ func (h *here) Exec(ctx context.Context, c packages.Command) (packages.Result, e
 // installer is a manager that this machine has.
 type installer struct {
 	name, at string // of the package, and what stands before a version
+	slow     bool   // to fail takes it as long as to install
 	list     func(name string) packages.List
 	// tell adds the package to a registry, and says what the manager is told.
 	tell func(t *testing.T, r *registry.Registry, base string) map[string]string
@@ -62,7 +63,7 @@ type installer struct {
 // installers are those that each machine for tests has.
 var installers = map[packages.Manager]installer{
 	packages.Pip: {
-		name: registry.Name, at: "==", list: func(name string) packages.List { return packages.List{Pip: []string{name}} },
+		name: registry.Name, at: "==", slow: true, list: func(name string) packages.List { return packages.List{Pip: []string{name}} },
 		tell: func(t *testing.T, r *registry.Registry, base string) map[string]string {
 			t.Helper()
 			return r.Pip(t, base)
@@ -142,10 +143,12 @@ func installed(t *testing.T, m packages.Manager, of installer) {
 	if err := os.Mkdir(req.Workspace, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	req.List = of.list(of.name + of.at + "9.9.9")
-	err := new(packages.Installer).Install(t.Context(), x, req)
-	if e, ok := errors.AsType[*packages.Error](err); !ok || e.Manager != m || e.ExitCode == 0 || e.Output == "" {
-		t.Errorf("a version that is not there: %v", err)
+	if !of.slow {
+		req.List = of.list(of.name + of.at + "9.9.9")
+		err := new(packages.Installer).Install(t.Context(), x, req)
+		if e, ok := errors.AsType[*packages.Error](err); !ok || e.Manager != m || e.ExitCode == 0 || e.Output == "" {
+			t.Errorf("a version that is not there: %v", err)
+		}
 	}
 	req.List = of.list(of.name + of.at + registry.Version)
 	install("full", true)

@@ -24,13 +24,13 @@ const (
 type Registry struct {
 	mu    sync.Mutex
 	files map[string][]byte // guarded by mu; by path
-	asked int               // guarded by mu
+	asked []string          // guarded by mu; paths
 }
 
 // ServeHTTP implements http.Handler.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
-	r.asked++
+	r.asked = append(r.asked, req.URL.Path)
 	b, ok := r.files[req.URL.Path]
 	r.mu.Unlock()
 	if !ok {
@@ -44,10 +44,19 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 // Asked counts requests.
-func (r *Registry) Asked() int {
+func (r *Registry) Asked() int { return r.AskedFor("/") }
+
+// AskedFor counts requests for paths that begin with a prefix.
+func (r *Registry) AskedFor(prefix string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.asked
+	n := 0
+	for _, p := range r.asked {
+		if strings.HasPrefix(p, prefix) {
+			n++
+		}
+	}
+	return n
 }
 
 // Add serves a file.
