@@ -4,14 +4,10 @@ package e2e_test
 
 import (
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,75 +15,30 @@ import (
 	"github.com/deskfork/deskfork/test/harness/registry"
 )
 
-// The network that elsewhere makes. A guest's own is another one.
-const (
-	ourSide   = "10.213.77.1/30"
-	theirSide = "10.213.77.2"
-	theirNet  = "10.213.77.0/30"
-)
-
-// elsewhere listens on an address that is not this host's: in a network namespace
-// that goes with the listener.
-func elsewhere(t *testing.T) net.Listener {
-	t.Helper()
-	type made struct {
-		l   net.Listener
-		err error
-	}
-	tid, ready, done := make(chan int, 1), make(chan struct{}), make(chan made, 1)
-	ip := func(args ...string) error {
-		if out, err := exec.CommandContext(t.Context(), "ip", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("ip %v: %w: %s", args, err, out)
-		}
-		return nil
-	}
-	go func() {
-		runtime.LockOSThread() // it ends with the goroutine, and nobody else is there
-		err := syscall.Unshare(syscall.CLONE_NEWNET)
-		tid <- syscall.Gettid()
-		<-ready
-		for _, args := range [][]string{{"addr", "add", theirSide + "/30", "dev", "dfe1"}, {"link", "set", "dfe1", "up"}} {
-			if err == nil {
-				err = ip(args...)
-			}
-		}
-		var l net.Listener
-		if err == nil {
-			l, err = new(net.ListenConfig).Listen(t.Context(), "tcp", theirSide+":0")
-		}
-		done <- made{l, err}
-	}()
-	err := ip("link", "add", "dfe0", "type", "veth", "peer", "name", "dfe1", "netns", fmt.Sprint(<-tid))
-	for _, args := range [][]string{{"addr", "add", ourSide, "dev", "dfe0"}, {"link", "set", "dfe0", "up"}} {
-		if err == nil {
-			err = ip(args...)
-		}
-	}
-	close(ready)
-	m := <-done
-	if err != nil || m.err != nil {
-		t.Fatal(err, m.err)
-	}
-	t.Cleanup(func() { _ = ip("link", "del", "dfe0") })
-	return m.l
-}
-
 // debian adds Debian packages, with all that a desktop lacks of what they need.
 func debian(t *testing.T, r *registry.Registry, names ...string) {
 	t.Helper()
 	d := breakable(t, api.CreateDesktop{WorkspaceMiB: 64}, api.StageDrawn)
 	dir := t.TempDir()
 	status := filepath.Join(dir, "status")
+	for _, name := range []string{"lists", "cache", "partial"} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "partial"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.WriteFile(status, []byte(d.sh(t, "cat /var/lib/dpkg/status")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d.remove(t)
-	args := append([]string{
-		"install", "-y", "-q", "--download-only", "--no-install-recommends", "-o", "Dir::State::status=" + status,
+	apart := []string{ // from what this machine has, and knows
+		"-q", "-o", "Dir::State::status=" + status, "-o", "Dir::State::lists=" + filepath.Join(dir, "lists"), "-o", "Dir::Cache=" + filepath.Join(dir, "cache"),
 		"-o", "Dir::Cache::archives=" + dir, "-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=1",
-	}, names...)
-	if out, err := exec.CommandContext(t.Context(), "apt-get", args...).CombinedOutput(); err != nil {
-		t.Fatalf("apt-get %v: %v\n%s", args, err, out)
+	}
+	install := append([]string{"install", "-y", "--download-only", "--no-install-recommends"}, names...)
+	for _, args := range [][]string{{"update"}, install} {
+		if out, err := exec.CommandContext(t.Context(), "apt-get", append(args, apart...)...).CombinedOutput(); err != nil {
+			t.Fatalf("apt-get %v: %v\n%s", args, err, out)
+		}
 	}
 	if err := r.Debian(t.Context(), dir); err != nil {
 		t.Fatal(err)
@@ -100,11 +51,7 @@ func debian(t *testing.T, r *registry.Registry, names ...string) {
 func TestLongPackagesInRuns(t *testing.T) {
 	alone(t)
 	r := &registry.Registry{}
-	l := elsewhere(t)
-	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(l) }()
-	t.Cleanup(func() { _ = server.Close() })
-	base := "http://" + l.Addr().String()
+	base := answering(t, elsewhere(t), r)
 	debian(t, r, "python3-venv", "ruby")
 	r.Gem(t, t.TempDir())
 	flags := []string{"--egress-allow", theirNet}

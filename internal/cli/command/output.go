@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/deskfork/deskfork/internal/cli/show"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
@@ -102,11 +103,13 @@ func (a *App) Line(v any) error {
 	return nil
 }
 
-// Say writes a line to standard error. It may be called from many goroutines.
+// Say writes a line to standard error. It may be called from many goroutines. Errors
+// quote what a guest has said, and names of its files: they must not reach the
+// terminal as control characters.
 func (a *App) Say(format string, args ...any) {
 	a.saying.Lock()
 	defer a.saying.Unlock()
-	fmt.Fprintf(a.Err, format+"\n", args...)
+	fmt.Fprintln(a.Err, show.Text(fmt.Sprintf(format, args...)))
 }
 
 // NotParked tells, with what can be done, that a program which should stand ready

@@ -25,13 +25,23 @@ func Table(w io.Writer, rows ...[]string) {
 }
 
 // Plain replaces control characters.
-func Plain(s string) string {
+func Plain(s string) string { return strings.Map(plain, s) }
+
+// Text replaces control characters, but for ends of lines and tabs.
+func Text(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || (r >= 0x7f && r < 0xa0) {
-			return '·'
+		if r == '\n' || r == '\t' {
+			return r
 		}
-		return r
+		return plain(r)
 	}, s)
+}
+
+func plain(r rune) rune {
+	if r < ' ' || (r >= 0x7f && r < 0xa0) {
+		return '·'
+	}
+	return r
 }
 
 // Ago says how long before now t was.
