@@ -20,7 +20,9 @@ const (
 	maxLabel    = 255
 	maxEnv      = 256
 	maxEnvBytes = 64 << 10
-	maxChildren = 200 // of one fork
+	maxWord     = 128 << 10 // bytes of one word of a command, as in Linux
+	maxArgv     = 1 << 20   // bytes of all, well below Linux's limit
+	maxChildren = 200       // of one fork
 )
 
 // Create reports every fault of a request for a desktop.
@@ -66,10 +68,8 @@ func Run(req api.StartRun) error {
 	add := func(location, format string, args ...any) {
 		faults = append(faults, api.FieldError{Location: location, Message: fmt.Sprintf(format, args...)})
 	}
-	if len(req.Argv) == 0 || req.Argv[0] == "" {
-		add("body.argv", "want a command")
-	}
-	if req.Dir != "" && !strings.HasPrefix(req.Dir, "/") {
+	validateArgv(req.Argv, add)
+	if req.Dir != "" && (!strings.HasPrefix(req.Dir, "/") || strings.Contains(req.Dir, "\x00")) {
 		add("body.dir", "want an absolute path")
 	}
 	if req.RuntimeCheckpoint != "" && req.Keep != "" && req.Keep != api.KeepCheckpoint {
@@ -131,6 +131,26 @@ func validateInputs(inputs []api.RunInput, add func(location, format string, arg
 		if err != nil {
 			add(fmt.Sprintf("body.inputs[%d].path", i), "%v", err)
 		}
+	}
+}
+
+// validateArgv refuses what no Linux can run, before there is a machine to say so.
+func validateArgv(argv []string, add func(location, format string, args ...any)) {
+	if len(argv) == 0 || argv[0] == "" {
+		add("body.argv", "want a command")
+	}
+	size := 0
+	for i, word := range argv {
+		size += len(word) + 1
+		if strings.Contains(word, "\x00") {
+			add(fmt.Sprintf("body.argv[%d]", i), "a word of a command has no NUL byte")
+		}
+		if len(word) >= maxWord {
+			add(fmt.Sprintf("body.argv[%d]", i), "%d bytes: a word of a command has fewer than %d; give it by standard input or as a file", len(word), maxWord)
+		}
+	}
+	if size > maxArgv {
+		add("body.argv", "%d bytes: at most %d", size, maxArgv)
 	}
 }
 

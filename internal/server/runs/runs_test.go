@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,6 +192,10 @@ func TestRunIsRefused(t *testing.T) {
 		"no image":      {func(r *api.StartRun) { r.Image = "nope" }, api.CodeNotFound},
 		"no command":    {func(r *api.StartRun) { r.Argv = nil }, api.CodeInvalid},
 		"empty command": {func(r *api.StartRun) { r.Argv = []string{""} }, api.CodeInvalid},
+		"NUL":           {func(r *api.StartRun) { r.Argv = []string{"echo", "a\x00b"} }, api.CodeInvalid},
+		"long word":     {func(r *api.StartRun) { r.Argv = []string{"echo", strings.Repeat("x", 128<<10)} }, api.CodeInvalid},
+		"long command":  {func(r *api.StartRun) { r.Argv = slices.Repeat([]string{strings.Repeat("x", 64<<10)}, 17) }, api.CodeInvalid},
+		"NUL in a dir":  {func(r *api.StartRun) { r.Dir = "/a\x00" }, api.CodeInvalid},
 		"bad name":      {func(r *api.StartRun) { r.Workspace = "../x" }, api.CodeInvalid},
 		"bad keep":      {func(r *api.StartRun) { r.Keep = "all" }, api.CodeInvalid},
 		"relative dir":  {func(r *api.StartRun) { r.Dir = "x" }, api.CodeInvalid},
