@@ -3,7 +3,7 @@
 // Each test has a session of its own. It ends with status 1 when one fails.
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { createManagedRuntimeProviderDriver, createProvider, HostError } from "./index.js";
+import { createManagedRuntimeProviderDriver, createProvider, DesktopRuntime, HostError } from "./index.js";
 
 const { DESKTOP_VM_URL: baseUrl = "", DESKTOP_VM_KEY: apiKey = "", DESKTOP_VM_IMAGE: image = "", DESKTOP_VM_DIR: dir = "/tmp" } = process.env;
 const options = { baseUrl, apiKey, image, leaseTtlMs: 60_000 };
@@ -36,6 +36,23 @@ const tests = {
     const resources = await driver.create({ placement: "driver_service" });
     assert.deepEqual([resources.sandbox, resources.harnessDriver, resources.sessionInputs], [1, 2, 3]);
     assert.deepEqual(driver.descriptor().capabilities.sandbox, asked.sandboxCapabilities);
+  },
+
+  async "nothing that is handed over names a fork, and no runtime checkpoint is advertised"() {
+    /** @type {any} */ let asked;
+    const driver = createManagedRuntimeProviderDriver({ ...options, compose: (o) => { asked = o; return {}; } });
+    await driver.create({ placement: "driver_service" });
+    const seen = new Set();
+    /** @param {any} value @param {string} path */
+    const look = (value, path) => {
+      assert.doesNotMatch(path, /fork/i);
+      if (value === null || typeof value !== "object" && typeof value !== "function" || seen.has(value)) return;
+      seen.add(value);
+      for (const key of Reflect.ownKeys(value)) look(value[key], `${path}.${String(key)}`);
+    };
+    for (const [name, value] of Object.entries({ asked, driver, provider, descriptor: driver.descriptor(), told: await provider.descriptor() })) look(value, name);
+    for (const name of Object.getOwnPropertyNames(DesktopRuntime.prototype)) assert.doesNotMatch(name, /fork/i);
+    for (const d of [driver.descriptor(), await provider.descriptor()]) assert.deepEqual(d.capabilities.sandbox.runtimeCheckpoints, []);
   },
 
   async "a machine is leased once for a generation, and a stale one changes nothing"() {
