@@ -92,6 +92,8 @@ more() {
 	step "packages by an installer that compiles"
 	command -v cargo >/dev/null || scripts/deps.sh more
 	go test -tags integration,more -count=1 -v -run 'TestLong' ./pkg/session/packages
+	step "a process of which nothing is heard for ten minutes"
+	go test -tags integration,more -count=1 -timeout 15m -v -run 'TestLong' ./internal/server/sandboxes
 }
 
 logs=$(mktemp -d)
