@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/deskfork/deskfork/internal/host"
@@ -19,9 +20,13 @@ func newLeases(ctx context.Context, cfg serveConfig, h *host.Host, provider vm.P
 	}
 	_, suspends := provider.(vm.Snapshotter)
 	on := hosted.Config{Host: h, Suspends: suspends, Outputs: session.OutputPath}
-	return leases.New(leases.Config{
+	d = leases.New(leases.Config{
 		Provider: hosted.Provider, Version: version, Book: book, Logger: cfg.log, Machines: on.Machines, Guest: on.Guest,
-	}), book.Close, nil
+	})
+	if err := d.Begin(ctx); err != nil {
+		return nil, nil, errors.Join(err, book.Close())
+	}
+	return d, book.Close, nil
 }
 
 // runLeases ends machines whose lease has run out, once the host knows what runs.

@@ -171,6 +171,13 @@ func (b *Book) renew(ctx context.Context, id int64, due time.Time) (held bool, e
 	return n == 1, err
 }
 
+// takeOver gives leases until a time that would run out before, or not for longer than
+// anybody could have asked for. What was superseded stays due.
+func (b *Book) takeOver(ctx context.Context, until, most time.Time) error {
+	return b.exec(ctx, "take leases over", `UPDATE sandboxes SET due_ms = ? WHERE state = ? AND due_ms <> 0 AND (due_ms < ? OR due_ms > ?)`,
+		until.UnixMilli(), leased, until.UnixMilli(), most.UnixMilli())
+}
+
 // seal ends an incarnation in favour of the suspended one that it became.
 func (b *Book) seal(ctx context.Context, was, is row) error {
 	err := b.inTx(ctx, func(tx *sql.Tx) error {

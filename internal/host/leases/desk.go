@@ -44,10 +44,26 @@ type Config struct {
 	// Interval is the pause between two looks at what is due [5 s].
 	Interval time.Duration
 	// Undo bounds the ending of a machine that nobody waits for [1 min].
-	Undo   time.Duration
+	Undo time.Duration
+	// Now [a clock that goes on evenly, whatever is done to the host's: nobody's lease
+	// runs out because that was set].
 	Now    func() time.Time
 	Logger *slog.Logger
 }
+
+// steady is a clock that begins right and never jumps; it stands still while the host
+// sleeps, as those do who would renew.
+func steady() func() time.Time {
+	began := time.Now()
+	return func() time.Time { return began.Add(time.Since(began)) } // by its monotonic reading
+}
+
+// Leases of an earlier process. Nobody could renew them while none ran, and its clock
+// may have been another.
+const (
+	takenOver = 90 * time.Second // a lease has at least so long after a start
+	longest   = 24 * time.Hour   // that anybody may ask for
+)
 
 // Desk leases machines. Safe for concurrent use.
 type Desk struct {
@@ -62,12 +78,18 @@ func New(cfg Config) *Desk {
 	cfg.Interval = cmp.Or(cfg.Interval, 5*time.Second)
 	cfg.Undo = cmp.Or(cfg.Undo, time.Minute)
 	if cfg.Now == nil {
-		cfg.Now = time.Now
+		cfg.Now = steady()
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Desk{cfg: cfg, kick: make(chan struct{}, 1)}
+}
+
+// Begin takes leases over from an earlier process, before anybody asks for anything.
+func (d *Desk) Begin(ctx context.Context) error {
+	now := d.cfg.Now()
+	return d.cfg.Book.takeOver(ctx, now.Add(takenOver), now.Add(longest))
 }
 
 // Version is what drivers are told.
