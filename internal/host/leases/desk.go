@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/x/steady"
 	"github.com/deskfork/deskfork/internal/x/turns"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/session"
@@ -45,17 +46,9 @@ type Config struct {
 	Interval time.Duration
 	// Undo bounds the ending of a machine that nobody waits for [1 min].
 	Undo time.Duration
-	// Now [a clock that goes on evenly, whatever is done to the host's: nobody's lease
-	// runs out because that was set].
+	// Now [steady.Clock: nobody's lease runs out because a clock was set].
 	Now    func() time.Time
 	Logger *slog.Logger
-}
-
-// steady is a clock that begins right and never jumps; it stands still while the host
-// sleeps, as those do who would renew.
-func steady() func() time.Time {
-	began := time.Now()
-	return func() time.Time { return began.Add(time.Since(began)) } // by its monotonic reading
 }
 
 // Leases of an earlier process. Nobody could renew them while none ran, and its clock
@@ -78,7 +71,7 @@ func New(cfg Config) *Desk {
 	cfg.Interval = cmp.Or(cfg.Interval, 5*time.Second)
 	cfg.Undo = cmp.Or(cfg.Undo, time.Minute)
 	if cfg.Now == nil {
-		cfg.Now = steady()
+		cfg.Now = steady.Clock()
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

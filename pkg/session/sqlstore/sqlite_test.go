@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,5 +91,39 @@ func TestSQLiteFile(t *testing.T) {
 		if strings.Contains(string(b), by.Token.Reveal()) {
 			t.Errorf("%s holds the token", name)
 		}
+	}
+}
+
+// TestSQLiteAsksNoOtherClock: what the host's clock says, by which SQLite goes, decides
+// nothing: setting it neither ends a fence nor prolongs one.
+func TestSQLiteAsksNoOtherClock(t *testing.T) {
+	t.Parallel()
+	s, err := sqlstore.OpenSQLite(t.Context(), filepath.Join(t.TempDir(), "sessions.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close() //nolint:errcheck // the test's directory goes
+	now := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
+	s.SetNow(func() time.Time { return now })
+	fences, scope := s.Stores().Fences, sessiontest.Scope("w")
+	c, err := fences.Acquire(t.Context(), scope, session.NewClaimant("h"), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		now = now.Add(50 * time.Second)
+		if _, err := fences.Renew(t.Context(), c.Fence, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := fences.Acquire(t.Context(), scope, session.NewClaimant("i"), time.Minute); err == nil {
+		t.Error("two hold it")
+	}
+	now = now.Add(time.Minute)
+	if _, err := fences.Renew(t.Context(), c.Fence, time.Minute); !errors.Is(err, session.ErrLost) {
+		t.Errorf("a minute later: %v", err)
+	}
+	if next, err := fences.Acquire(t.Context(), scope, session.NewClaimant("i"), time.Minute); err != nil || next.Fence.Generation != 2 {
+		t.Errorf("the next: %+v, %v", next, err)
 	}
 }

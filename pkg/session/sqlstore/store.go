@@ -1,8 +1,10 @@
 // Package sqlstore keeps fences, orphans and intents in a database: SQLite for
 // one host, PostgreSQL for several. Both run the same statements.
 //
-// Every comparison with time is made by the database, by its own clock, inside
-// the statement that acts on it; no host's clock is ever read. A publication is
+// Every comparison with time is made by the database, inside the statement that acts
+// on it. With PostgreSQL it is by the database's clock; no host's is ever read. SQLite
+// has none but its host's, which people and NTP set: there it is a clock of the one
+// process that has the file, which nobody can set. A publication is
 // one conditional update. Rows that do not make sense are errors and never read as
 // empty.
 package sqlstore
@@ -14,7 +16,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -23,6 +27,7 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/deskfork/deskfork/internal/x/sqlitefile"
+	"github.com/deskfork/deskfork/internal/x/steady"
 	"github.com/deskfork/deskfork/pkg/session"
 )
 
@@ -41,12 +46,12 @@ type Store struct {
 	db *sql.DB
 	// words replaces what the two databases spell differently.
 	words *strings.Replacer
+	// now is what time it is; nil: the database knows.
+	now func() time.Time
 }
 
 var (
-	sqliteWords = strings.NewReplacer(
-		"{now}", "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
-		"{skip locked}", "")
+	sqliteWords = strings.NewReplacer("{skip locked}", "")
 	// clock_timestamp, because now() stands still while a statement waits for a
 	// lock.
 	postgresWords = strings.NewReplacer(
@@ -61,7 +66,7 @@ func OpenSQLite(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("session database: %w", err)
 	}
-	return open(ctx, &Store{db: db, words: sqliteWords}, goose.DialectSQLite3)
+	return open(ctx, &Store{db: db, words: sqliteWords, now: steady.Clock()}, goose.DialectSQLite3)
 }
 
 // OpenPostgres connects to PostgreSQL and brings the tables up to date. Several
@@ -126,6 +131,14 @@ type statement struct {
 
 func query(text string, args ...any) statement { return statement{text: text, args: args} }
 
+// spelled is a text as the database reads it.
+func (s *Store) spelled(text string) string {
+	if s.now != nil {
+		text = strings.ReplaceAll(text, "{now}", strconv.FormatInt(s.now().UnixMilli(), 10))
+	}
+	return s.words.Replace(text)
+}
+
 // one reads at most one row; found is false when there is none. A row that does
 // not fit dest is ErrCorrupt.
 func (s *Store) one(ctx context.Context, q statement, dest ...any) (found bool, err error) {
@@ -138,7 +151,7 @@ func (s *Store) one(ctx context.Context, q statement, dest ...any) (found bool, 
 
 // each reads rows, all of them, and joins what row said.
 func (s *Store) each(ctx context.Context, q statement, row func(scan func(dest ...any) error) error) error {
-	rows, err := s.db.QueryContext(ctx, s.words.Replace(q.text), q.args...)
+	rows, err := s.db.QueryContext(ctx, s.spelled(q.text), q.args...)
 	if err != nil {
 		return err
 	}
@@ -157,7 +170,7 @@ func (s *Store) each(ctx context.Context, q statement, row func(scan func(dest .
 
 // exec says how many rows were changed.
 func (s *Store) exec(ctx context.Context, q statement) (int64, error) {
-	res, err := s.db.ExecContext(ctx, s.words.Replace(q.text), q.args...)
+	res, err := s.db.ExecContext(ctx, s.spelled(q.text), q.args...)
 	if err != nil {
 		return 0, err
 	}
