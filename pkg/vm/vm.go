@@ -70,9 +70,9 @@ type Spec struct {
 
 // Boot is a direct kernel boot.
 type Boot struct {
-	Kernel  string // file path
-	Initrd  string // file path, may be empty
-	Cmdline string
+	Kernel  string `json:"kernel"`           // file path
+	Initrd  string `json:"initrd,omitempty"` // file path, may be empty
+	Cmdline string `json:"cmdline,omitempty"`
 }
 
 // Disk is a writable disk made for this incarnation.

@@ -51,7 +51,7 @@ func (p *Provider) prepare(ctx context.Context, spec vm.CloneSpec, meta store.Me
 	s := meta.Snapshot
 	full := vm.Spec{
 		ID: spec.ID, Incarnation: spec.Incarnation, Shape: s.Shape, Width: s.Width, Height: s.Height,
-		Network: spec.Network, GuestConfig: spec.GuestConfig, Workspace: spec.Workspace,
+		Network: spec.Network, GuestConfig: spec.GuestConfig, Workspace: spec.Workspace, Boot: meta.Boot,
 		System: vm.Disk{Base: p.store.File(meta.Own(store.System)), BaseFormat: "qcow2", SizeMiB: s.SystemMiB},
 	}
 	fresh := spec.Workspace.SizeMiB != 0

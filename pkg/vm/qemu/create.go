@@ -82,7 +82,7 @@ func (p *Provider) begin(ctx context.Context, spec vm.Spec) (*creation, error) {
 		Version: incarnation.Version, ID: spec.ID, Incarnation: spec.Incarnation, Phase: incarnation.Creating,
 		UUID: c.lay.UUID, QEMU: caps.Version, Accelerator: caps.Accelerator, Shape: spec.Shape,
 		Network: spec.Network, Linked: p.cfg.Network != nil, Width: spec.Width, Height: spec.Height,
-		DiskMiB: spec.System.SizeMiB + spec.Workspace.SizeMiB, Created: time.Now().UTC(),
+		DiskMiB: spec.System.SizeMiB + spec.Workspace.SizeMiB, Created: time.Now().UTC(), Boot: spec.Boot,
 	}
 	if spec.System.Base != "" {
 		path, err := filepath.Abs(spec.System.Base)
@@ -292,24 +292,15 @@ func (c *creation) journalProcess(context.Context) error {
 func (c *creation) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, qmpReady*time.Duration(c.j.Accelerator.TimeoutScale()))
 	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for {
-		mon, err := qmp.Dial(ctx, c.lay.Socket(incarnation.QMP), qmp.Config{})
-		if err == nil {
-			c.mon = mon
-			c.undo.Push("qmp", func(context.Context) error { return mon.Close() })
-			break
-		}
-		if !c.proc.Alive() {
-			return spawn.ExitError("start", c.cmd, c.lay.File(incarnation.QEMULog), c.cmd.Wait())
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for QEMU to answer: %w (%w)", ctx.Err(), err)
-		}
+	mon, err := live.Dial(ctx, c.lay.Socket(incarnation.QMP), c.proc.Alive)
+	if errors.Is(err, live.ErrEnded) {
+		return spawn.ExitError("start", c.cmd, c.lay.File(incarnation.QEMULog), c.cmd.Wait())
 	}
+	if err != nil {
+		return err
+	}
+	c.mon = mon
+	c.undo.Push("qmp", func(context.Context) error { return mon.Close() })
 	if err := live.Shows(ctx, c.mon); err != nil {
 		return err
 	}

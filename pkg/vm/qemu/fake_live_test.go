@@ -32,6 +32,7 @@ type fakeLive struct {
 	jobs        []string
 	sick        bool   // complains when it loads
 	bare        bool   // has no framebuffer
+	early       bool   // has read nothing from its disks
 	fails       string // command that fails the next time
 }
 
@@ -99,6 +100,12 @@ func (f *fakeLive) call(m *fakeMachine, name string, raw json.RawMessage) (resul
 		result = `[{"devices":[{"qdev_id":"video0","regions":[{"bar":0,"address":4096,"size":65536}]}]}]`
 	case "human-monitor-command":
 		result = fmt.Sprintf("%q", fmt.Sprintf("Host virtual address for 0x1000 (vga.vram) is %p\r\n", unsafe.Pointer(&f.screen[0])))
+	case "query-blockstats":
+		reads := 1
+		if f.early {
+			reads = 0
+		}
+		result = fmt.Sprintf(`[{"qdev":"/machine/peripheral/system/virtio-backend","stats":{"rd_operations":%d}}]`, reads)
 	case "query-block":
 		result = f.blocks()
 	case "query-named-block-nodes":

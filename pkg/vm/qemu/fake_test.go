@@ -99,7 +99,7 @@ func ignoreMissing(err error) error {
 
 // fakeMachine is a QEMU that speaks as much QMP as the provider needs. The
 // guest's configuration says how it behaves: "die" at start, "deaf" to the
-// power button, "sick" when it loads a state, "bare" of a framebuffer, "fail COMMAND" once. What is written to its display commands it: P powers off.
+// power button, "sick" when it loads a state, "bare" of a framebuffer, "early": has read nothing from its disks, "fail COMMAND" once. What is written to its display commands it: P powers off.
 type fakeMachine struct {
 	deaf bool
 
@@ -146,7 +146,7 @@ func fakeQEMU(args []string) int {
 		return 1
 	}
 	live.fails, _ = strings.CutPrefix(string(config), "fail ")
-	live.sick, live.bare = string(config) == "sick", string(config) == "bare"
+	live.sick, live.bare, live.early = string(config) == "sick", string(config) == "bare", string(config) == "early"
 	f.live = live
 	if n := option("-netdev"); n != "" {
 		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path(n, "local.path="), Net: "unixgram"})

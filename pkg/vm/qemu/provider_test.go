@@ -3,6 +3,7 @@ package qemu_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -176,6 +177,13 @@ func TestStuckMachineBlocksNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	kill(t, stuck.Info().PID, unix.SIGSTOP)
+	for stat := ""; !strings.Contains(stat, ") T "); { // no thread of it runs on
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", stuck.Info().PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		stat = string(raw)
+	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- stuck.Stop(t.Context(), time.Hour) }() // awaited below
 	s := e.spec(t)

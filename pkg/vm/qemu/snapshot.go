@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/argv"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/incarnation"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/live"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/seal"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/store"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/view"
@@ -85,8 +87,11 @@ func (m *Machine) seal(ctx context.Context, spec vm.SnapshotSpec) (vm.Sealed, er
 	j := m.facts()
 	m.hush(true)
 	defer m.hush(false)
+	if j.Boot, err = live.Unread(ctx, mon, argv.SystemID, j.Boot); err != nil {
+		return vm.Sealed{}, &vm.StageError{Stage: "survey", Err: err}
+	}
 	sealed, err := seal.Run(ctx, m.p.store, m.sealable(mon, j), store.Meta{
-		Base: j.Base,
+		Base: j.Base, Boot: j.Boot,
 		Snapshot: vm.Snapshot{
 			ID: spec.ID, Host: j.HostClass(Name), Shape: j.Shape, Network: j.Network, Width: j.Width, Height: j.Height,
 			Created: time.Now().UTC(), Kept: spec.Keep,

@@ -2,6 +2,7 @@ package qemu_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,40 @@ func created(t *testing.T, p vm.Provider, spec vm.Spec) vm.Machine {
 	}
 	t.Cleanup(func() { destroy(t, m) })
 	return m
+}
+
+// TestForkBeforeTheKernelIsLoaded: a clone of a machine whose firmware may not have
+// loaded the kernel yet is given it, to load it as well; a later one is not.
+func TestForkBeforeTheKernelIsLoaded(t *testing.T) {
+	t.Parallel()
+	for config, given := range map[string]bool{"early": true, "": false} {
+		t.Run(config, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			p := e.provider(t)
+			spec := e.specWith(config)
+			spec.Boot = vm.Boot{Kernel: filepath.Join(filepath.Dir(e.base), "vmlinuz"), Cmdline: "quiet"}
+			m := created(t, p, spec)
+			for n, from := range []vm.SnapshotID{"s1", "s2"} { // a child of the child too
+				sealed(t, p, m, from, false)
+				child := cloneSpec(from, n)
+				child.GuestConfig = []byte(config)
+				c, err := p.Clone(t.Context(), child)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer destroy(t, c)
+				args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c.Info().PID))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := strings.Contains(string(args), "-kernel\x00"+spec.Boot.Kernel+"\x00"); got != given {
+					t.Errorf("clone %d has its kernel: %t, want %t", n, got, given)
+				}
+				m = c
+			}
+		})
+	}
 }
 
 // TestSlowSnapshot takes a machine without a framebuffer through a stream.

@@ -99,8 +99,8 @@ const (
 )
 
 // paddingName takes the place that a kernel's loader has among the firmware's
-// files. A guest remembers files by their place: in a clone, which is given no
-// kernel, the configuration must have the place it had in the machine that was
+// files. A guest remembers files by their place: in a clone that is given no
+// kernel, since its guest has loaded it, the configuration must have the place it had in the machine that was
 // booted. They are sorted by name, so it comes before ConfigName.
 const paddingName = "opt/deskfork/aligned"
 

@@ -55,6 +55,7 @@ type Journal struct {
 	Width  int        `json:"width"`
 	Height int        `json:"height"`
 	Base   store.Base `json:"base"` // of the system disk
+	Boot   vm.Boot    `json:"boot,omitzero"`
 	// Snapshot is what the machine was cloned from. While it is being made
 	// Needs lists what that takes; later it stands on Template and on the
 	// overlays in System and Workspace, nearest first.

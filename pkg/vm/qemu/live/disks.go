@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/qmp"
 )
 
@@ -87,6 +88,30 @@ func Disks(ctx context.Context, mon *qmp.Client, ids ...string) ([]Disk, error) 
 		}
 	}
 	return out, nil
+}
+
+// Unread is boot as long as the guest may not have loaded all of it: while it has
+// read nothing from the disk with this device id. Afterwards it is empty: a clone
+// then need not hold it once more.
+func Unread(ctx context.Context, mon *qmp.Client, id string, boot vm.Boot) (vm.Boot, error) {
+	if boot.Kernel == "" {
+		return vm.Boot{}, nil
+	}
+	var disks []struct {
+		QDev  string `json:"qdev"`
+		Stats struct {
+			Reads int64 `json:"rd_operations"`
+		} `json:"stats"`
+	}
+	if err := mon.Execute(ctx, "query-blockstats", nil, &disks); err != nil {
+		return vm.Boot{}, err
+	}
+	for _, d := range disks {
+		if strings.Contains(d.QDev+"/", "/"+id+"/") && d.Stats.Reads > 0 {
+			return vm.Boot{}, nil
+		}
+	}
+	return boot, nil
 }
 
 // Number is the first that no node of these disks ends in.

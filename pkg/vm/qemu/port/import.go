@@ -238,6 +238,12 @@ func (x *importer) disks(tools disk.Tools, m *store.Meta, system store.Base, tak
 		}
 	}
 	m.Base = system
+	if dir := filepath.Dir(system.Path); m.Boot.Kernel != "" { // both lie beside the disk
+		m.Boot.Kernel = filepath.Join(dir, filepath.Base(m.Boot.Kernel))
+		if m.Boot.Initrd != "" {
+			m.Boot.Initrd = filepath.Join(dir, filepath.Base(m.Boot.Initrd))
+		}
+	}
 	return errors.Join(take(x.file(store.System)), take(x.file(store.Workspace)))
 }
 

@@ -58,6 +58,8 @@ type Meta struct {
 	Snapshot vm.Snapshot `json:"snapshot"`
 	// Base is the image's disk at the bottom of the system disk.
 	Base Base `json:"base"`
+	// Boot is what the firmware may not have loaded yet.
+	Boot vm.Boot `json:"boot,omitzero"`
 	// SystemBytes and WorkspaceBytes are the exact virtual sizes.
 	SystemBytes    int64 `json:"system_bytes"`
 	WorkspaceBytes int64 `json:"workspace_bytes"`
