@@ -10,6 +10,7 @@ import (
 	"github.com/deskfork/deskfork/pkg/vm/qemu/argv"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/incarnation"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/live"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/qcow2"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/seal"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/store"
 	"github.com/deskfork/deskfork/pkg/vm/qemu/view"
@@ -171,4 +172,9 @@ func (m *Machine) settle(ctx context.Context, mon *qmp.Client) error {
 	}
 	m.log.Info("cut-off snapshot settled", "snapshot", j.Sealing.Snapshot, "error", err)
 	return err
+}
+
+// NewDisk implements vm.Filler.
+func (p *Provider) NewDisk(path string, bytes int64, holds []vm.Extent) (vm.DiskWriter, error) {
+	return qcow2.Make(path, bytes, holds)
 }

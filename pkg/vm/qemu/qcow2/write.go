@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sort"
 
 	"github.com/deskfork/deskfork/pkg/vm"
@@ -39,6 +40,26 @@ type Disk struct {
 type run struct {
 	first, count int64 // clusters
 	place        int64 // of the first one, in bytes
+}
+
+// Make is Create for a file at path, which is not there yet. When it fails something
+// may be there.
+func Make(path string, bytes int64, holds []vm.Extent) (vm.DiskWriter, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("make disk: %w", err)
+	}
+	d, err := Create(f, bytes, holds)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return closing{d, f}, nil
+}
+
+// closing implements vm.DiskWriter.
+type closing struct {
+	*Disk
+	io.Closer
 }
 
 // Create lays out a disk of bytes that will hold something in holds alone, which is
