@@ -2,6 +2,7 @@ package hosttest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -165,6 +166,9 @@ func (i *Input) Batches() []api.InputBatch {
 
 // Images holds one image.
 type Images struct {
+	// Display is the image's; zero: 1280×800. It is set before the host starts.
+	Display api.Display
+
 	mu      sync.Mutex
 	removed bool
 }
@@ -188,7 +192,7 @@ func (i *Images) Resolve(_ context.Context, ref string) (shelf.Image, error) {
 		Image:   api.Image{Digest: Digest, Name: "test", Tags: []string{"test:latest"}, OS: "linux", Virtual: 4 << 30},
 		Boot:    vm.Boot{Kernel: "/images/vmlinuz", Cmdline: "quiet"},
 		System:  vm.Disk{Base: "/images/system.img", BaseFormat: "raw"},
-		Display: api.Display{Width: 1280, Height: 800},
+		Display: cmp.Or(i.Display, api.Display{Width: 1280, Height: 800}),
 		Park:    guest.Park{Argv: []string{"browser"}, Class: "Browser"},
 	}, nil
 }

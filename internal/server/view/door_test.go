@@ -64,13 +64,18 @@ func (l *logged) String() string {
 	return l.buf.String()
 }
 
+// The smallest screen that a desktop may have: the race detector looks at each
+// access to a pixel, in each of the hands that it goes through.
+const width, height = 320, 200
+
 // picture is a screen that is not blank.
 func picture() *image.RGBA {
-	img := image.NewRGBA(image.Rect(0, 0, 1280, 800))
-	for y := 0; y < 800; y += 40 {
-		for x := 0; x < 1280; x += 40 {
-			c := color.RGBA{byte(x / 8), byte(y / 4), byte(x ^ y), 255}
-			draw.Draw(img, image.Rect(x, y, x+40, y+40), image.NewUniform(c), image.Point{}, draw.Src)
+	const cell = 20
+	img := image.NewRGBA(image.Rect(0, 0, width, height))
+	for y := 0; y < height; y += cell {
+		for x := 0; x < width; x += cell {
+			c := color.RGBA{byte(40 + x/2), byte(40 + y), byte(x ^ y), 255} // never black
+			draw.Draw(img, image.Rect(x, y, x+cell, y+cell), image.NewUniform(c), image.Point{}, draw.Src)
 		}
 	}
 	return img
@@ -82,6 +87,7 @@ func newDoor(t *testing.T, wrap func(http.Handler) http.Handler) *door {
 	t.Helper()
 	d := &door{t: t, log: &logged{}}
 	d.Fixture = hosttest.New(t, func(c *host.Config) {
+		c.Images = &hosttest.Images{Display: api.Display{Width: width, Height: height}}
 		c.Open = func(cfg reach.Config) (*live.Desktop, error) { return adapter.Opener(cfg) }
 	})
 	d.Provider.OnBorn(func(m *hosttest.Machine) {

@@ -36,7 +36,7 @@ func TestNoVNC(t *testing.T) {
 		mux.Handle("/", next)
 		return mux
 	})
-	points := []image.Point{{20, 20}, {0, 0}, {639, 399}, {640, 400}, {1279, 799}, {1000, 63}, {1000, 64}}
+	points := []image.Point{{10, 10}, {0, 0}, {159, 99}, {160, 100}, {width - 1, height - 1}, {250, 63}, {250, 64}}
 	var list [][2]int
 	for _, p := range points {
 		list = append(list, [2]int{p.X, p.Y})
@@ -72,7 +72,7 @@ func TestNoVNC(t *testing.T) {
 			t.Errorf("noVNC's pixel %v is %v, want %v", p, got[i], c)
 		}
 	}
-	if size := got[len(points)]; !slices.Equal(size, []int{1280, 800}) {
+	if size := got[len(points)]; !slices.Equal(size, []int{width, height}) {
 		t.Errorf("noVNC's canvas has %v pixels", size)
 	}
 	t.Cleanup(func() {
@@ -83,8 +83,8 @@ func TestNoVNC(t *testing.T) {
 	has := func(e vmtest.Event) func() bool {
 		return func() bool { return slices.Contains(d.screen().Events(), e) }
 	}
-	until(t, "the click arrives", has(vmtest.Event{Kind: "pointer", X: 300, Y: 200, Buttons: 1}))
-	until(t, "the button is up", has(vmtest.Event{Kind: "pointer", X: 300, Y: 200}))
+	until(t, "the click arrives", has(vmtest.Event{Kind: "pointer", X: 200, Y: 150, Buttons: 1}))
+	until(t, "the button is up", has(vmtest.Event{Kind: "pointer", X: 200, Y: 150}))
 	until(t, "the key arrives", has(vmtest.Event{Kind: "key", Keysym: 'a', Keycode: 0x1e, Down: true}))
 	until(t, "the key is up", has(vmtest.Event{Kind: "key", Keysym: 'a', Keycode: 0x1e}))
 	d.screen().Fill(image.Rect(0, 0, 100, 100), color.White)

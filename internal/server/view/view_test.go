@@ -108,14 +108,14 @@ func TestTakeover(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := picture()
-	for _, p := range []image.Point{{0, 0}, {700, 400}, {1279, 799}} {
+	for _, p := range []image.Point{{0, 0}, {170, 100}, {width - 1, height - 1}} {
 		if got := f.Image.RGBAAt(p.X, p.Y); got != want.RGBAAt(p.X, p.Y) {
 			t.Errorf("pixel %v is %v, want %v", p, got, want.RGBAAt(p.X, p.Y))
 		}
 	}
 	drag := make(chan error, 1)
 	go func() {
-		drag <- d.client.Input().Drag(ctx, [][2]int{{100, 100}, {900, 700}}, "left", 50*time.Second)
+		drag <- d.client.Input().Drag(ctx, [][2]int{{10, 10}, {300, 190}}, "left", 50*time.Second)
 	}()
 	until(t, "the agent drags", func() bool { return pressed(d.screen().Events()) })
 	if err := viewer.Pointer(ctx, 5, 5, 0); err != nil { // who only moves disturbs nobody

@@ -11,7 +11,7 @@ async function main() {
     args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
   });
   try {
-    const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
+    const page = await browser.newPage({ viewport: { width: 500, height: 300 } });
     page.setDefaultTimeout(120000);
     page.on('console', (m) => console.error('page:', m.text()));
     page.on('pageerror', (e) => console.error('page:', e.message));
@@ -30,12 +30,12 @@ async function main() {
         return all.map(([x, y]) => [...c.getImageData(x, y, 1, 1).data].slice(0, 3)).concat([[canvas.width, canvas.height]]);
       }, list);
     const list = JSON.parse(points);
-    const drawn = () => colours(list).then((all) => all.slice(0, -1).some((c) => c.some((v) => v > 0)));
+    // None of the colours is black, which the canvas begins with.
+    const drawn = () => colours(list).then((all) => all.slice(0, -1).every((c) => c.some((v) => v > 0)));
     while (!(await drawn())) await page.waitForTimeout(50);
-    await page.waitForTimeout(300); // the rest of the first update
     console.log(JSON.stringify(await colours(list)));
     const box = await page.locator('canvas').boundingBox();
-    await page.mouse.click(Math.ceil(box.x) + 300, Math.ceil(box.y) + 200); // the page may put it between pixels
+    await page.mouse.click(Math.ceil(box.x) + 200, Math.ceil(box.y) + 150); // the page may put it between pixels
     await page.keyboard.press('a');
     for (;;) {
       const [first] = await colours(list);

@@ -47,7 +47,7 @@ type session struct {
 
 	mu       sync.Mutex // guards writing and what follows
 	extended bool       // the client knows extended key events and was not told yet
-	sent     uint64     // sequence number of the last update
+	sent     uint64     // sequence number of the last update of the whole screen; of updates alone
 }
 
 type updateRequest struct {
@@ -210,35 +210,45 @@ func (c *session) cut() error {
 	return err
 }
 
-// updates answers requests in order; an incremental one waits for a change.
+// updates answers requests. An incremental one waits for a change, and holds up no
+// other meanwhile.
 func (c *session) updates(requests <-chan updateRequest, ended <-chan struct{}) {
+	var waiting image.Rectangle // of incremental requests; empty: none
 	for {
-		var q updateRequest
-		select {
-		case q = <-requests:
-		case <-ended:
-			return
-		}
-		for {
-			pix, seq, changed := c.s.look(q.rect)
-			if q.incremental && seq == c.sent {
-				select {
-				case <-changed:
-					continue
-				case <-ended:
+		var changed <-chan struct{} // nil: nobody waits for it
+		if !waiting.Empty() {
+			pix, seq, next := c.s.look(waiting)
+			if seq != c.sent {
+				if c.update(waiting, pix, seq) != nil {
 					return
 				}
+				waiting = image.Rectangle{}
+				continue
 			}
-			c.sent = seq
-			if c.update(q.rect, pix) != nil {
+			changed = next
+		}
+		select {
+		case q := <-requests:
+			if q.incremental {
+				waiting = waiting.Union(q.rect)
+				continue
+			}
+			pix, seq, _ := c.s.look(q.rect)
+			if c.update(q.rect, pix, seq) != nil {
 				return
 			}
-			break
+		case <-changed:
+		case <-ended:
+			return
 		}
 	}
 }
 
-func (c *session) update(r image.Rectangle, pix []byte) error {
+// update sends the pixels of a rectangle as they were at seq.
+func (c *session) update(r image.Rectangle, pix []byte, seq uint64) error {
+	if r == c.s.img.Bounds() {
+		c.sent = seq
+	}
 	c.mu.Lock()
 	extended := c.extended
 	c.extended = false
