@@ -107,7 +107,7 @@ func shelve(t *testing.T, dataDir, name, kernel string) (dir string) {
 // TestBadImages: what cannot become a desktop is refused, or fails at the stage
 // where it shows, with what the failed part said. Nothing of it is left.
 func TestBadImages(t *testing.T) {
-	data, err := os.MkdirTemp("", "dfb") // a short path, for sockets
+	data, err := os.MkdirTemp("", "dfb") //nolint:usetesting // a short path, for sockets
 	if err == nil {
 		err = os.Chmod(data, dirMode) // QEMU's user has to pass
 	}

@@ -198,11 +198,13 @@ func TestTerminalEnded(t *testing.T) {
 		says string
 	}{
 		"SIGTERM": {func(t *testing.T, st *seat, _ string) {
+			t.Helper()
 			if err := st.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
 		}, []api.Code{api.CodeCancelled}, "attach again with: vmhost exec --attach "},
 		"desktop deleted": {func(t *testing.T, _ *seat, desktop string) {
+			t.Helper()
 			if err := s.Host.Delete(t.Context(), hosttest.Project, desktop); err != nil {
 				t.Fatal(err)
 			}

@@ -257,13 +257,14 @@ func (s *source) Read(p []byte) (int, error) {
 // stay.
 func (d *Desk) Remove(ctx context.Context, project, name string) error {
 	m, err := d.find(ctx, project, name)
-	if err != nil && !errors.Is(err, workspace.ErrCorrupt) {
+	damaged := errors.Is(err, workspace.ErrCorrupt)
+	if err != nil && !damaged {
 		return err
 	}
 	if err := d.Objects.Delete(ctx, d.of(project)+names+name); err != nil {
 		return err
 	}
-	if m.ID == "" || err != nil { // its parts go when they are old
+	if m.ID == "" || damaged { // its parts go when they are old
 		return nil
 	}
 	return d.store().Clear(ctx, d.parts(project, m.ID))

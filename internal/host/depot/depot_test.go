@@ -141,11 +141,16 @@ func TestThereAndBack(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) blob.Store{
 		"memory": func(*testing.T) blob.Store { return &blobtest.Memory{} },
 		"directory": func(t *testing.T) blob.Store {
+			t.Helper()
 			s, err := dir.Open(t.TempDir())
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { s.Close() })
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
 			return s
 		},
 	} {
