@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/fault"
@@ -24,7 +25,7 @@ import (
 // TokenName is the file of the first admin token in the data directory.
 const TokenName = "token"
 
-var projectRE = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,63}$`)
+var projectRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._/-]{1,63}$`) })
 
 // Desk gives out tokens. Safe for concurrent use.
 type Desk struct {
@@ -108,7 +109,7 @@ func (d *Desk) make(ctx context.Context, req api.CreateToken, key *store.Key) (a
 		}
 	}
 	project := cmp.Or(req.Project, DefaultProject)
-	if !projectRE.MatchString(project) {
+	if !projectRE().MatchString(project) {
 		return api.Token{}, api.Errorf(api.CodeInvalid, "a project is 1 to %d of [A-Za-z0-9._/-]", 63)
 	}
 	t := api.Token{

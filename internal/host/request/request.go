@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/deskfork/deskfork/internal/host/sessions/input/rule"
 	"github.com/deskfork/deskfork/internal/host/xkb"
@@ -99,7 +100,7 @@ func validateLabels(labels map[string]string, add func(location, format string, 
 		add("body.labels", "%d labels: at most %d", len(labels), maxLabels)
 	}
 	for k, v := range labels {
-		if !labelKeyRE.MatchString(k) {
+		if !labelKeyRE().MatchString(k) {
 			add("body.labels."+k, "a label's key is 1 to %d of [A-Za-z0-9._/-]", maxLabelKey)
 		}
 		if len(v) > maxLabel || strings.ContainsAny(v, "\x00\n") {
@@ -158,7 +159,7 @@ func validateEnv(env map[string]string, add func(location, format string, args .
 	size := 0
 	for k, v := range env {
 		size += len(k) + len(v)
-		if !envNameRE.MatchString(k) {
+		if !envNameRE().MatchString(k) {
 			add("body.env."+k, "a variable's name is [A-Za-z_][A-Za-z0-9_]*")
 		}
 		if strings.Contains(v, "\x00") {
@@ -171,6 +172,6 @@ func validateEnv(env map[string]string, add func(location, format string, args .
 }
 
 var (
-	labelKeyRE = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,63}$`)
-	envNameRE  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+	labelKeyRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._/-]{1,63}$`) })
+	envNameRE  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`) })
 )

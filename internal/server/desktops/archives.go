@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -23,7 +24,7 @@ const aside = "The guest of a desktop that lives as long as the call, without a 
 	"An answer that breaks off is not whole."
 
 // workspaceName is the pattern of api.CreateCheckpoint.Workspace.
-var workspaceName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var workspaceName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
 
 func (d *desk) registerArchives() {
 	const path = "/v1/workspaces/{workspace}/archive"
@@ -80,7 +81,7 @@ func (d *desk) importFiles(w http.ResponseWriter, r *http.Request) error {
 		q.Bad("size_mib", "want a size in MiB")
 	}
 	name := r.PathValue("workspace")
-	if !workspaceName.MatchString(name) {
+	if !workspaceName().MatchString(name) {
 		return api.Errorf(api.CodeInvalid, "workspace %q: a name is 1 to 63 of a-z, 0-9 and -, with a letter or digit at both ends", name)
 	}
 	if err := q.Err(); err != nil {

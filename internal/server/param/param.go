@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
@@ -51,12 +52,12 @@ func (q *Query) Required(name string) string {
 	return v
 }
 
-var nameRE = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var nameRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
 
 // Name reads the name of something that is to be made.
 func (q *Query) Name(name string) string {
 	v := q.Text(name)
-	if !nameRE.MatchString(v) {
+	if !nameRE().MatchString(v) {
 		q.Bad(name, "want 1 to 63 of a-z, 0-9 and -, with no - at either end")
 	}
 	return v

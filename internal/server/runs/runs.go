@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -167,11 +168,11 @@ func (d *desk) registerPublished() {
 }
 
 // hash is what one looks like.
-var hash = regexp.MustCompile(`^(sha256:[0-9a-f]{64})?$`)
+var hash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(sha256:[0-9a-f]{64})?$`) })
 
 func (d *desk) input(w http.ResponseWriter, r *http.Request) error {
 	want := r.URL.Query().Get("hash")
-	if !hash.MatchString(want) {
+	if !hash().MatchString(want) {
 		return api.Errorf(api.CodeInvalid, "hash: want sha256: and 64 lower-case hex digits")
 	}
 	in, err := d.desk.Input(r.Context(), route.Project(r.Context()), want, r.Body)

@@ -111,11 +111,11 @@ func first(ws *stream.Socket) (api.ProcessMessage, error) {
 	return duplex.ParseMessage(in.Text)
 }
 
-var idRE = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var idRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
 
 // begin starts a process, unless the client attaches to one.
 func begin(ctx context.Context, execs live.Execs, m api.ProcessMessage) (api.ProcessMessage, error) {
-	if !idRE.MatchString(m.ID) {
+	if !idRE().MatchString(m.ID) {
 		return m, api.Errorf(api.CodeInvalid, "id: want 1 to 64 of A-Z, a-z, 0-9, _ and -, chosen by the client")
 	}
 	switch m.Type {

@@ -22,6 +22,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/billing"
@@ -115,13 +116,13 @@ func Parse(r io.Reader) (*Book, error) {
 }
 
 var (
-	versionRE  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	currencyRE = regexp.MustCompile(`^[A-Z]{3}$`)
+	versionRE  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`) })
+	currencyRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z]{3}$`) })
 )
 
 // card reads: card VERSION from YYYY-MM-DD.
 func (b *Book) card(words []string) error {
-	if len(words) != 4 || words[2] != "from" || !versionRE.MatchString(words[1]) {
+	if len(words) != 4 || words[2] != "from" || !versionRE().MatchString(words[1]) {
 		return errors.New(`want "card VERSION from YYYY-MM-DD", the version of letters, digits, ".", "_" and "-"`)
 	}
 	from, err := time.Parse(time.DateOnly, words[3])
@@ -163,7 +164,7 @@ func (b *Book) rate(words []string) error {
 	if err != nil {
 		return err
 	}
-	if !currencyRE.MatchString(words[2]) {
+	if !currencyRE().MatchString(words[2]) {
 		return fmt.Errorf("currency %q: want three capital letters, as USD", words[2])
 	}
 	if len(b.Cards) == 0 {

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Manager is a program that installs packages.
@@ -88,21 +89,25 @@ func (l List) Empty() bool {
 	return len(l.Apt)+len(l.Pip)+len(l.Npm)+len(l.Cargo)+len(l.Gem)+len(l.Go) == 0
 }
 
-// names says how a manager's packages are named.
-var names = map[Manager]struct {
+type naming struct {
 	shape *regexp.Regexp
 	want  string
-}{
-	// A trailing + or - would ask apt to install or remove; g++ is a name all the
-	// same, and apt looks for names first.
-	Apt: {regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]*[a-z0-9+](:[a-z0-9-]*[a-z0-9])?(=[A-Za-z0-9.+~:-]*[A-Za-z0-9.~]|/[a-z0-9-]*[a-z0-9])?$`), "name, name=version or name/suite"},
-	Pip: {regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(\[[A-Za-z0-9._,-]+\])?(` + pipVersion + `(,` + pipVersion + `)*)?$`), "name, name[extra] or name==version"},
-	Npm: {regexp.MustCompile(`^(@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*(@[\^~]?[A-Za-z0-9][A-Za-z0-9.+-]*)?$`), "name, @scope/name or name@version"},
-
-	Cargo: {regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*(@[0-9][0-9A-Za-z.+-]*)?$`), "name or name@version"},
-	Gem:   {regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(@[0-9][0-9A-Za-z.]*)?$`), "name or name@version"},
-	Go:    {regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*(@[A-Za-z0-9][A-Za-z0-9.+-]*)?$`), "the path of a program, or path@version"},
 }
+
+// names says how a manager's packages are named.
+var names = sync.OnceValue(func() map[Manager]naming {
+	return map[Manager]naming{
+		// A trailing + or - would ask apt to install or remove; g++ is a name all the
+		// same, and apt looks for names first.
+		Apt: {regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]*[a-z0-9+](:[a-z0-9-]*[a-z0-9])?(=[A-Za-z0-9.+~:-]*[A-Za-z0-9.~]|/[a-z0-9-]*[a-z0-9])?$`), "name, name=version or name/suite"},
+		Pip: {regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?(\[[A-Za-z0-9._,-]+\])?(` + pipVersion + `(,` + pipVersion + `)*)?$`), "name, name[extra] or name==version"},
+		Npm: {regexp.MustCompile(`^(@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*(@[\^~]?[A-Za-z0-9][A-Za-z0-9.+-]*)?$`), "name, @scope/name or name@version"},
+
+		Cargo: {regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*(@[0-9][0-9A-Za-z.+-]*)?$`), "name or name@version"},
+		Gem:   {regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(@[0-9][0-9A-Za-z.]*)?$`), "name or name@version"},
+		Go:    {regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*(@[A-Za-z0-9][A-Za-z0-9.+-]*)?$`), "the path of a program, or path@version"},
+	}
+})
 
 const pipVersion = `(===|==|~=|!=|<=|>=|<|>)[A-Za-z0-9.*+!_-]+`
 
@@ -118,7 +123,7 @@ func (l List) Validate() error {
 // Faults are what no manager would take for the name of a package.
 func (l List) Faults() []*NameError {
 	var faults []*NameError
-	for m, rule := range names {
+	for m, rule := range names() {
 		all := *l.of(m)
 		if len(all) > MaxNames {
 			faults = append(faults, &NameError{m, fmt.Sprintf("… %d of them", len(all)), fmt.Sprintf("at most %d", MaxNames)})
@@ -140,13 +145,13 @@ func check(m Manager, name string, shape *regexp.Regexp, want string) *NameError
 	case len(name) > MaxName:
 		return &NameError{Manager: m, Want: fmt.Sprintf("at most %d bytes", MaxName)}
 	// npm takes a leading hyphen for an option and such an ending for a file.
-	case !shape.MatchString(name), strings.HasPrefix(name, "-"), m == Npm && archive.MatchString(name):
+	case !shape.MatchString(name), strings.HasPrefix(name, "-"), m == Npm && archive().MatchString(name):
 		return &NameError{Manager: m, Want: want}
 	}
 	return nil
 }
 
-var archive = regexp.MustCompile(`(?i)\.(tgz|tar|tar\.gz)$`)
+var archive = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\.(tgz|tar|tar\.gz)$`) })
 
 // clip cuts a name to what an error shows.
 func clip(name string) string {
@@ -159,7 +164,7 @@ func clip(name string) string {
 // Normal is the list's one spelling: sorted, without blanks and doubles.
 func (l List) Normal() List {
 	var n List
-	for m := range names {
+	for m := range names() {
 		all := make([]string, 0, len(*l.of(m)))
 		for _, name := range *l.of(m) {
 			all = append(all, normal(m, name))
@@ -172,7 +177,7 @@ func (l List) Normal() List {
 	return n
 }
 
-var separators = regexp.MustCompile(`[-_.]+`)
+var separators = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[-_.]+`) })
 
 // normal is one spelling of a name.
 func normal(m Manager, name string) string {
@@ -184,7 +189,7 @@ func normal(m Manager, name string) string {
 		if end < 0 {
 			end = len(name)
 		}
-		return strings.ToLower(separators.ReplaceAllString(name[:end], "-")) + name[end:]
+		return strings.ToLower(separators().ReplaceAllString(name[:end], "-")) + name[end:]
 	case Go:
 		if name != "" && !strings.Contains(name, "@") {
 			return name + "@latest"

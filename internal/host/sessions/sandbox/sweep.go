@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/sessions/vault"
@@ -17,7 +18,7 @@ import (
 
 // sealName is the name of a session's snapshot: its generation, and behind that,
 // when it came from elsewhere, the id that it has there.
-var sealName = regexp.MustCompile(`^rc-[0-9a-f]{32}-([0-9]+)(?:-([a-z0-9]+))?$`)
+var sealName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^rc-[0-9a-f]{32}-([0-9]+)(?:-([a-z0-9]+))?$`) })
 
 // Sweep removes the runtime checkpoints of a session up to a generation, but the one
 // that its pointer names; "" names none. The caller holds that generation, or did.
@@ -25,7 +26,7 @@ func (c *Checkpoints) Sweep(ctx context.Context, t session.Tenure, named string)
 	s, ref := c.Sandbox, vault.ParseRef(named)
 	all, err := s.cfg.Host.Snapshots.List(ctx, s.cfg.Project)
 	for _, snap := range all {
-		m := sealName.FindStringSubmatch(snap.Name)
+		m := sealName().FindStringSubmatch(snap.Name)
 		if m == nil || !strings.HasPrefix(snap.Name, c.prefix(t.Scope)) || snap.ID == ref.ID || m[2] != "" && m[2] == ref.ID {
 			continue
 		}
@@ -45,7 +46,7 @@ func (c *Checkpoints) Sweep(ctx context.Context, t session.Tenure, named string)
 func (s *Sandbox) Tidy(ctx context.Context, named map[string]bool, before time.Time) error {
 	all, err := s.cfg.Host.Snapshots.List(ctx, "")
 	for _, snap := range all {
-		m := sealName.FindStringSubmatch(snap.Name)
+		m := sealName().FindStringSubmatch(snap.Name)
 		if m != nil && !named[snap.ID] && !named[m[2]] && snap.Created.Before(before) {
 			err = errors.Join(err, s.drop(ctx, snap.Project, snap.ID))
 		}

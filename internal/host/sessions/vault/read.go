@@ -14,7 +14,7 @@ import (
 // its hash, and not before; the first that is missing or not what was written is a
 // *workspace.DamageError. The reader needs no end.
 func (v *Vault) Open(ctx context.Context, s session.Scope, ref Ref) (io.Reader, error) {
-	if !idRE.MatchString(ref.ID) || !sumRE.MatchString(ref.Sum) {
+	if !idRE().MatchString(ref.ID) || !sumRE().MatchString(ref.Sum) {
 		return nil, fmt.Errorf("reference %.200q is none of a stored runtime checkpoint", ref)
 	}
 	key := manifestKey(ref.ID)

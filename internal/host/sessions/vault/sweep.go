@@ -40,7 +40,7 @@ func (v *Vault) marks(ctx context.Context, prefix string) (found []mark, err err
 		name := o.Key[strings.LastIndexByte(o.Key, '/')+1:]
 		generation, id, _ := strings.Cut(name, "-")
 		n, err := strconv.ParseInt(generation, 10, 64)
-		if err == nil && idRE.MatchString(id) {
+		if err == nil && idRE().MatchString(id) {
 			found = append(found, mark{Info: o, generation: n, id: id})
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/deskfork/deskfork/internal/host/parcel"
@@ -78,8 +79,8 @@ func ParseRef(text string) Ref {
 }
 
 var (
-	idRE  = regexp.MustCompile(`^[a-z0-9]{1,64}$`)
-	sumRE = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	idRE  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]{1,64}$`) })
+	sumRE = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 )
 
 // manifest says what a checkpoint is made of.

@@ -47,7 +47,7 @@ func (v *Vault) begin(ctx context.Context, e Entry) error {
 	if err := e.Scope.Validate(); err != nil {
 		return err
 	}
-	if !idRE.MatchString(e.ID) || e.Generation < 1 {
+	if !idRE().MatchString(e.ID) || e.Generation < 1 {
 		return fmt.Errorf("id %.80q of generation %d cannot be stored", e.ID, e.Generation)
 	}
 	text, err := json.Marshal(e)

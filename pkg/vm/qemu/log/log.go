@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"regexp"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -88,10 +89,12 @@ func Tail(path string) string {
 }
 
 // harmless are lines of QEMU that say nothing against a machine that was loaded.
-var harmless = regexp.MustCompile(`Expected vmdescription section, but got 0$` +
-	`|warning: TCG doesn't support requested feature` +
-	`|warning: host doesn't support requested feature` +
-	`|warning: This feature depends on other features that were not requested`)
+var harmless = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`Expected vmdescription section, but got 0$` +
+		`|warning: TCG doesn't support requested feature` +
+		`|warning: host doesn't support requested feature` +
+		`|warning: This feature depends on other features that were not requested`)
+})
 
 // Foreign returns the first line of QEMU's log that is not known to be harmless,
 // or nothing.
@@ -102,7 +105,7 @@ func Foreign(path string) (string, error) {
 	}
 	for line := range bytes.Lines(b) {
 		line = bytes.TrimSpace(line)
-		if len(line) > 0 && (!harmless.Match(line) || bytes.Contains(line, []byte("inconsistent"))) {
+		if len(line) > 0 && (!harmless().Match(line) || bytes.Contains(line, []byte("inconsistent"))) {
 			return string(line), nil
 		}
 	}
