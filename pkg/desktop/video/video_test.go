@@ -1,0 +1,126 @@
+//go:build cgo
+
+package video_test
+
+import (
+	"errors"
+	"image"
+	"image/color"
+	"testing"
+
+	"github.com/deskfork/deskfork/pkg/desktop"
+	"github.com/deskfork/deskfork/pkg/desktop/video"
+	"github.com/deskfork/deskfork/pkg/desktop/video/videotest"
+)
+
+func open(t *testing.T, cfg video.Config) video.Encoder {
+	t.Helper()
+	e, err := video.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+func shrunk(img *image.RGBA) *image.RGBA {
+	out := image.NewRGBA(image.Rectangle{Max: img.Rect.Size().Div(2)})
+	for y := range out.Rect.Dy() {
+		for x := range out.Rect.Dx() {
+			for c := range 4 {
+				sum := 0
+				for _, d := range []image.Point{{}, {X: 1}, {Y: 1}, {X: 1, Y: 1}} {
+					sum += int(img.Pix[img.PixOffset(2*x+d.X, 2*y+d.Y)+c])
+				}
+				out.Pix[out.PixOffset(x, y)+c] = byte((sum + 2) / 4)
+			}
+		}
+	}
+	return out
+}
+
+// TestDecoded: what a decoder makes of the chunks is what was on the screen: at
+// once, after damage, and near to the pixel when it was refined.
+func TestDecoded(t *testing.T) {
+	for _, codec := range video.Codecs() {
+		for _, tc := range []struct {
+			name   string
+			size   image.Point
+			shrink int
+		}{
+			{"whole", image.Pt(640, 400), 1},
+			{"odd sides", image.Pt(333, 251), 1},
+			{"half", image.Pt(640, 400), 2},
+			{"half of odd sides", image.Pt(335, 253), 2},
+		} {
+			t.Run(string(codec)+" "+tc.name, func(t *testing.T) {
+				e := open(t, video.Config{Codec: codec, Size: tc.size, Shrink: tc.shrink})
+				dec := videotest.NewDecoder(t, codec)
+				img := videotest.Screen(tc.size.X, tc.size.Y, 1)
+				step := func(what string, p video.Picture, least float64) video.Chunk {
+					t.Helper()
+					p.Image = img
+					c, err := e.Encode(p)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, err := dec.Decode(c.Data, c.Width, c.Height)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want := img
+					if tc.shrink == 2 {
+						want = shrunk(img)
+					}
+					if got.Rect != want.Rect {
+						t.Fatalf("%s: %v, want %v", what, got.Rect, want.Rect)
+					}
+					psnr := videotest.PSNR(got, want)
+					t.Logf("%s: %d bytes, %.1f dB", what, len(c.Data), psnr)
+					if psnr < least {
+						t.Errorf("%s: %.1f dB, want %.1f", what, psnr, least)
+					}
+					return c
+				}
+				if c := step("first", video.Picture{}, 22); !c.Key {
+					t.Error("the first picture is no key")
+				}
+				step("refined", video.Picture{Refine: []image.Rectangle{img.Rect}, Elapsed: 300}, 30)
+				mark := image.Rect(31, 41, 131, 81)
+				videotest.Fill(img, mark, color.RGBA{20, 200, 40, 255})
+				if c := step("changed", video.Picture{Changed: []image.Rectangle{mark}, Elapsed: 33}, 29); c.Key {
+					t.Error("a change made a key")
+				}
+				if c := step("still", video.Picture{Elapsed: 1000}, 29); len(c.Data) > 200 {
+					t.Errorf("a still picture takes %d bytes", len(c.Data))
+				}
+				if c := step("key", video.Picture{Key: true}, 22); !c.Key {
+					t.Error("no key came")
+				}
+			})
+		}
+	}
+}
+
+// TestNew: what cannot be encoded is refused.
+func TestNew(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		cfg  video.Config
+	}{
+		{"no size", video.Config{}},
+		{"too large", video.Config{Size: image.Pt(20000, 10)}},
+		{"a third", video.Config{Size: image.Pt(640, 400), Shrink: 3}},
+	} {
+		if _, err := video.New(tc.cfg); err == nil {
+			t.Errorf("%s: no error", tc.name)
+		}
+	}
+	if _, err := video.New(video.Config{Codec: "h264", Size: image.Pt(64, 64)}); !errors.Is(err, desktop.ErrUnsupported) {
+		t.Errorf("an unknown codec: %v", err)
+	}
+	e := open(t, video.Config{Size: image.Pt(64, 64)})
+	if _, err := e.Encode(video.Picture{Image: image.NewRGBA(image.Rect(0, 0, 65, 64))}); err == nil {
+		t.Error("a picture of another size was encoded")
+	}
+}
