@@ -7,6 +7,8 @@ GO        ?= go
 LINT      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
+# vmhost has libvpx and libc in itself: see docs/decisions/0011-libvpx-in-one-static-file.md.
+STATIC    := -linkmode external -extldflags "-static"
 # Where images and machines lie; the tests have a place of their own.
 ifeq ($(shell id -u),0)
 DATA      ?= /var/lib/deskfork
@@ -39,7 +41,7 @@ deps: ## install the Debian packages to build and run
 .PHONY: build
 build: ## bin/vmhost, bin/guestd, bin/guest-helper
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/vmhost ./cmd/vmhost
+	CGO_ENABLED=1 $(GO) build -trimpath -tags netgo,osusergo -ldflags '$(LDFLAGS) $(STATIC)' -o bin/vmhost ./cmd/vmhost
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/guestd ./cmd/guestd
 	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -tags robotgo -ldflags '-s -w' -o bin/guest-helper ./cmd/guesthelper
 

@@ -112,6 +112,8 @@ func TestAdaptersDoNotMeet(t *testing.T) {
 		"pkg/desktop/inject":  {"pkg/desktop/keysym"},
 		"pkg/desktop/rfb":     {"pkg/desktop/keysym"},
 		"pkg/desktop/capture": {},
+		"pkg/desktop/stream":  {"pkg/desktop/video"},
+		"pkg/desktop/rtc":     {"pkg/desktop/stream", "pkg/desktop/video"},
 		"pkg/guest/client":    {"pkg/guest/mux"},
 		// The decision before the transaction.
 		"pkg/session/transaction": {"pkg/session/plan"},
@@ -182,6 +184,7 @@ var homes = map[string][]string{
 	"go.yaml.in/yaml/v3":                     {"pkg/image/build"},
 	"github.com/minio/minio-go/v7":           {"pkg/blob/s3"},
 	"filippo.io/age":                         {"pkg/workspace/seal"},
+	"github.com/pion":                        {"pkg/desktop/rtc"},
 }
 
 // TestLibrariesHaveOneHome keeps a third-party library behind one folder.

@@ -4,7 +4,9 @@ package video_test
 
 import (
 	"image"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/deskfork/deskfork/pkg/desktop/video"
 	"github.com/deskfork/deskfork/pkg/desktop/video/videotest"
@@ -47,7 +49,7 @@ func BenchmarkEncode(b *testing.B) {
 				if _, err := e.Encode(video.Picture{Image: img}); err != nil {
 					b.Fatal(err)
 				}
-				bytes := 0
+				bytes, before := 0, used(b)
 				for i := 0; b.Loop(); i++ {
 					p := tc.draw(img, i)
 					p.Image = img
@@ -58,7 +60,18 @@ func BenchmarkEncode(b *testing.B) {
 					bytes += len(c.Data)
 				}
 				b.ReportMetric(float64(bytes)/float64(b.N), "bytes/frame")
+				b.ReportMetric(float64((used(b)-before).Microseconds())/1000/float64(b.N), "cpu-ms/frame")
 			})
 		}
 	}
+}
+
+// used is the processor time of this process: what others do does not count.
+func used(b *testing.B) time.Duration {
+	b.Helper()
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }

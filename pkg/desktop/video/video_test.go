@@ -102,6 +102,76 @@ func TestDecoded(t *testing.T) {
 	}
 }
 
+// TestRefined: text that was scrolled at the rate of motion becomes sharp, and the
+// rest of the screen costs nothing.
+func TestRefined(t *testing.T) {
+	for _, codec := range []video.Codec{video.VP9, video.VP8} {
+		t.Run(string(codec), func(t *testing.T) {
+			size := image.Pt(640, 400)
+			e := open(t, video.Config{Codec: codec, Size: size, Bitrate: 500})
+			dec := videotest.NewDecoder(t, codec)
+			img := videotest.Screen(size.X, size.Y, 1)
+			window := image.Rect(80, 70, 560, 350)
+			step := func(p video.Picture) (size int, psnr float64) {
+				t.Helper()
+				p.Image = img
+				c, err := e.Encode(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := dec.Decode(c.Data, c.Width, c.Height)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return len(c.Data), videotest.PSNR(got, img)
+			}
+			step(video.Picture{})
+			moving, sum := 0.0, 0
+			for i := range 20 {
+				videotest.Scroll(img, window, 28)
+				videotest.Text(img, image.Rect(window.Min.X, window.Max.Y-28, window.Max.X, window.Max.Y), uint64(i))
+				n, psnr := step(video.Picture{Changed: []image.Rectangle{window}, Elapsed: 33})
+				moving, sum = psnr, sum+n
+			}
+			once, sharp := step(video.Picture{Refine: []image.Rectangle{window}, Elapsed: 300})
+			t.Logf("scrolling %.1f dB, %d bytes a frame; refined %.1f dB for %d bytes", moving, sum/20, sharp, once)
+			twice, sharper := step(video.Picture{Refine: []image.Rectangle{window}, Elapsed: 100})
+			t.Logf("again %.1f dB for %d bytes", sharper, twice)
+			if sharp < 34 || sharp < moving+8 || sharper < sharp {
+				t.Errorf("refined to %.1f dB from %.1f", sharp, moving)
+			}
+		})
+	}
+}
+
+// TestBitrate: a lower target makes motion smaller.
+func TestBitrate(t *testing.T) {
+	for _, codec := range []video.Codec{video.VP9, video.VP8} {
+		t.Run(string(codec), func(t *testing.T) {
+			size := image.Pt(320, 200)
+			e := open(t, video.Config{Codec: codec, Size: size, Bitrate: 3000})
+			run := func() (sum int) {
+				for i := range 40 {
+					img := videotest.Screen(size.X, size.Y, uint64(i))
+					c, err := e.Encode(video.Picture{Image: img, Changed: []image.Rectangle{img.Rect}, Elapsed: 33})
+					if err != nil {
+						t.Fatal(err)
+					}
+					sum += len(c.Data)
+				}
+				return sum
+			}
+			fast := run()
+			if err := e.SetBitrate(200); err != nil {
+				t.Fatal(err)
+			}
+			if slow := run(); slow*3 > fast*2 {
+				t.Errorf("%d bytes at 200 kbit/s after %d at 3000", slow, fast)
+			}
+		})
+	}
+}
+
 // TestNew: what cannot be encoded is refused.
 func TestNew(t *testing.T) {
 	for _, tc := range []struct {

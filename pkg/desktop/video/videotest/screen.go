@@ -59,12 +59,12 @@ func Scroll(img *image.RGBA, r image.Rectangle, n int) {
 	}
 }
 
-// PSNR is how near two pictures of one size are, in dB, over colours; the same is
-// 99.
+// PSNR is how near two pictures of the same bounds are, in dB, over colours; the
+// same is 99.
 func PSNR(a, b *image.RGBA) float64 {
 	sum, n := 0.0, 0
-	for y := range a.Rect.Dy() {
-		for x := range a.Rect.Dx() {
+	for y := a.Rect.Min.Y; y < a.Rect.Max.Y; y++ {
+		for x := a.Rect.Min.X; x < a.Rect.Max.X; x++ {
 			p, q := a.Pix[a.PixOffset(x, y):], b.Pix[b.PixOffset(x, y):]
 			for c := range 3 {
 				d := float64(p[c]) - float64(q[c])
