@@ -7,7 +7,7 @@ GO        ?= go
 LINT      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
-# vmhost has libvpx and libc in itself: see docs/decisions/0011-libvpx-in-one-static-file.md.
+# vmhost has libvpx and libc in itself: see docs/decisions/0012-libvpx-in-one-static-file.md.
 STATIC    := -linkmode external -extldflags "-static"
 # Where images and machines lie; the tests have a place of their own.
 ifeq ($(shell id -u),0)
