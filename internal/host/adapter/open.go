@@ -13,6 +13,7 @@ import (
 	"github.com/deskfork/deskfork/pkg/desktop/capture"
 	"github.com/deskfork/deskfork/pkg/desktop/inject"
 	"github.com/deskfork/deskfork/pkg/desktop/rfb"
+	"github.com/deskfork/deskfork/pkg/desktop/stream"
 	"github.com/deskfork/deskfork/pkg/guest"
 	"github.com/deskfork/deskfork/pkg/guest/client"
 	"github.com/deskfork/deskfork/pkg/vm"
@@ -46,18 +47,22 @@ func Opener(cfg reach.Config) (*live.Desktop, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := Guest(c, display.Touch, display.Run)
+	show, err := stream.New(stream.Config{Source: display, Logger: cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	d := Guest(c, display.Touch, func(ctx context.Context) error { return both(ctx, display.Run, show.Run) })
 	keys := layout{Session: d.Session, other: &atomic.Bool{}}
 	keys.other.Store(cfg.Keyboard != "" && cfg.Keyboard != plainLayout)
 	d.Session = keys
-	return d, addDisplay(d, c.Desktop, inject.Config{
+	return d, addDisplay(d, c.Desktop, show, inject.Config{
 		Source: display, Input: display, Helper: helper{c.Desktop}, Rate: p.keys, ReadBack: p.readBack, Confirm: p.confirm,
 		ByMeaning: keys.other.Load,
 	})
 }
 
 // addDisplay adds picture and input to the parts of a desktop.
-func addDisplay(d *live.Desktop, g *client.Desktop, cfg inject.Config) error {
+func addDisplay(d *live.Desktop, g *client.Desktop, show *stream.Stream, cfg inject.Config) error {
 	camera, err := capture.New(capture.Config{Source: cfg.Source})
 	if err != nil {
 		return err
@@ -68,7 +73,7 @@ func addDisplay(d *live.Desktop, g *client.Desktop, cfg inject.Config) error {
 	}
 	d.Screen = screen{camera: camera, source: cfg.Source, pointer: g.Pointer}
 	d.Input = &input{hand: hand, camera: camera, source: cfg.Source, turn: make(chan struct{}, 1)}
-	d.Display = live.Display{Source: cfg.Source, Input: &hands{Input: cfg.Input, helper: cfg.Helper}}
+	d.Display = live.Display{Source: cfg.Source, Input: &hands{Input: cfg.Input, helper: cfg.Helper}, Stream: show}
 	return nil
 }
 

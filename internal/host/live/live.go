@@ -11,6 +11,7 @@ import (
 
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/desktop"
+	"github.com/deskfork/deskfork/pkg/desktop/stream"
 	"github.com/deskfork/deskfork/pkg/guest"
 )
 
@@ -31,10 +32,12 @@ type Desktop struct {
 }
 
 // Display is the screen frame by frame and its pointer and keyboard event by
-// event, for people who watch and act. Both are nil where there is none.
+// event, for people who watch and act. All are nil where there is none.
 type Display struct {
 	Source desktop.Source
 	Input  desktop.Input
+	// Stream encodes the screen for viewers.
+	Stream *stream.Stream
 }
 
 // Link is the connection to guestd. While it is down calls of all parts fail

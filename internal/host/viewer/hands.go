@@ -3,8 +3,9 @@ package viewer
 import (
 	"context"
 	"errors"
+	"image"
+	"time"
 
-	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/desktop"
 	"github.com/deskfork/deskfork/pkg/guest"
@@ -14,11 +15,11 @@ import (
 type hands struct {
 	buttons desktop.Button
 	keys    map[desktop.Key]bool
+	turned  image.Point // of the wheel, since its last notch, in 1/120 of one
 }
 
-// ErrWatching says that an event was dropped: its viewer may only look, or somebody
-// else has control and keeps it.
-var ErrWatching = errors.New("the viewer does not have control")
+// errLook says that an event was dropped since its viewer's role is to look.
+func errLook() error { return api.Errorf(api.CodeForbidden, "this viewer may only look") }
 
 var _ desktop.Input = (*Visit)(nil)
 
@@ -48,6 +49,52 @@ func (v *Visit) Key(ctx context.Context, k desktop.Key, down bool) error {
 	return v.act(ctx, press, func(ctx context.Context) error { return v.w.Live.Display.Input.Key(ctx, k, down) })
 }
 
+// Scrolling: a notch of the wheel is so much; more of them at once are dropped.
+const (
+	notch     = 120
+	mostTurns = 20
+)
+
+// Scroll turns the wheel at a point by 1/120 of a notch, right and down positive.
+// What is less than a notch waits for the rest. It takes control.
+func (v *Visit) Scroll(ctx context.Context, at, by image.Point) error {
+	v.mu.Lock()
+	held, sum := v.hands.buttons, v.hands.turned.Add(by)
+	turns := image.Pt(sum.X/notch, sum.Y/notch)
+	v.hands.turned = sum.Sub(turns.Mul(notch))
+	v.mu.Unlock()
+	return v.act(ctx, true, func(ctx context.Context) error {
+		in := v.w.Live.Display.Input
+		turn := func(n int, back, forth desktop.Button) error {
+			wheel := forth
+			if n < 0 {
+				n, wheel = -n, back
+			}
+			for range min(n, mostTurns) {
+				if err := in.Pointer(ctx, at.X, at.Y, held|wheel); err != nil {
+					return err
+				}
+				if err := in.Pointer(ctx, at.X, at.Y, held); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return errors.Join(turn(turns.Y, desktop.WheelUp, desktop.WheelDown), turn(turns.X, desktop.WheelLeft, desktop.WheelRight))
+	})
+}
+
+// Text types a text that no key has, as an agent's text is typed. It takes control.
+func (v *Visit) Text(ctx context.Context, text string) error {
+	return v.act(ctx, true, func(ctx context.Context) error {
+		r, err := v.w.Live.Input.Do(ctx, api.InputBatch{Actions: []api.Action{{Kind: "text", Text: text}}})
+		if err == nil && r.Error != nil {
+			err = r.Error
+		}
+		return err
+	})
+}
+
 // Release implements desktop.Input: the viewer's window has lost the focus. Control
 // stays.
 func (v *Visit) Release(ctx context.Context) error {
@@ -68,10 +115,11 @@ func (v *Visit) Do(ctx context.Context, do func(context.Context) error) error {
 	return v.act(ctx, false, do)
 }
 
-// act does something under the lease; take says that it is worth to take that.
+// act does something under the lease; take says that it is worth to take that. Its
+// errors say why nothing was done: forbidden, control_held, precondition.
 func (v *Visit) act(ctx context.Context, take bool, do func(context.Context) error) error {
-	if !v.who.Role.Can(ticket.Control) {
-		return ErrWatching
+	if !v.Controls() {
+		return errLook()
 	}
 	id, desk := v.w.Desktop.ID, v.desk.cfg.Control
 	got, err := desk.Status(ctx, id, v.who.Who)
@@ -79,25 +127,23 @@ func (v *Visit) act(ctx context.Context, take bool, do func(context.Context) err
 		return err
 	}
 	if now, _, ok := v.desk.cfg.Look(id); !ok || now.State == api.StatePaused || now.Incarnation != v.w.Desktop.Incarnation {
-		return ErrWatching
+		return api.Errorf(api.CodePrecondition, "the desktop is not running")
 	}
 	if !got.Mine && take {
 		got, err = desk.Change(ctx, id, v.who.Who, api.ChangeControl{Action: api.ControlTake}, 0)
 	}
 	if err == nil && !got.Mine {
-		return ErrWatching
+		err = api.Errorf(api.CodeControlHeld, "this viewer does not have control")
 	}
-	if err == nil {
-		var leave func()
-		if ctx, leave, err = desk.Enter(ctx, id, v.who.Who, got.Epoch, 0); err == nil {
-			defer leave()
-			return do(ctx)
-		}
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, &api.Error{Code: api.CodeControlHeld}) {
-		return ErrWatching
+	ctx, leave, err := desk.Enter(ctx, id, v.who.Who, got.Epoch, 0)
+	if err != nil {
+		return err
 	}
-	return err
+	defer leave()
+	return do(ctx)
 }
 
 // maxClip bounds a text that goes from one clipboard to another, in bytes.
@@ -106,8 +152,11 @@ const maxClip = 1 << 20
 // Paste puts a text into the desktop's clipboard, as far as the policy lets texts
 // in and the viewer has control.
 func (v *Visit) Paste(ctx context.Context, text string) error {
-	if p := v.clipboard(); p != "in" && p != "both" || len(text) > maxClip {
-		return ErrWatching
+	if p := v.clipboard(); p != "in" && p != "both" {
+		return errClip()
+	}
+	if len(text) > maxClip {
+		return api.Errorf(api.CodeTooLarge, "a text for the clipboard has at most %d bytes", maxClip)
 	}
 	return v.act(ctx, false, func(ctx context.Context) error {
 		return v.w.Live.Windows.SetClipboard(ctx, guest.Clipboard{Type: "text/plain", Data: []byte(text)})
@@ -118,7 +167,7 @@ func (v *Visit) Paste(ctx context.Context, text string) error {
 // viewer has control.
 func (v *Visit) Copy(ctx context.Context) (text string, err error) {
 	if p := v.clipboard(); p != "out" && p != "both" {
-		return "", ErrWatching
+		return "", errClip()
 	}
 	err = v.act(ctx, false, func(ctx context.Context) error {
 		c, err := v.w.Live.Windows.Clipboard(ctx, "text/plain")
@@ -126,6 +175,32 @@ func (v *Visit) Copy(ctx context.Context) (text string, err error) {
 		return err
 	})
 	return text, err
+}
+
+func errClip() error {
+	return api.Errorf(api.CodeForbidden, "the desktop's control policy keeps the clipboards apart")
+}
+
+// clipPause is how often the desktop's clipboard is looked at for a viewer who has
+// control and may have it.
+const clipPause = time.Second
+
+// Copies tells of texts that come into the desktop's clipboard, until ctx ends.
+func (v *Visit) Copies(ctx context.Context, tell func(text string)) {
+	tick := time.NewTicker(clipPause)
+	defer tick.Stop()
+	last := ""
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if text, err := v.Copy(ctx); err == nil && text != "" && text != last {
+			last = text
+			tell(text)
+		}
+	}
 }
 
 func (v *Visit) clipboard() string {

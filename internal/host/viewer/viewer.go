@@ -51,10 +51,34 @@ type Log interface {
 }
 
 // Desk lets viewers in. Safe for concurrent use.
-type Desk struct{ cfg Config }
+type Desk struct {
+	cfg Config
+
+	mu     sync.Mutex
+	visits map[seat]int // guarded by mu
+}
+
+// seat is who watches a desktop, perhaps in several ways at once: a browser that
+// tries another way is the same person.
+type seat struct {
+	desktop string // id
+	who     control.Holder
+}
 
 // New makes a desk.
-func New(cfg Config) *Desk { return &Desk{cfg: cfg} }
+func New(cfg Config) *Desk { return &Desk{cfg: cfg, visits: map[seat]int{}} }
+
+// sit counts a visit of a seat: by 1 or -1. It answers how many there are.
+func (d *Desk) sit(s seat, by int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.visits[s] += by
+	n := d.visits[s]
+	if n == 0 {
+		delete(d.visits, s)
+	}
+	return n
+}
 
 // Audit lists what happened to the control of a desktop and who watched it, newest
 // first, before a line (0: from the newest on).
@@ -72,7 +96,7 @@ type Viewer struct {
 	Desktop string // id or name
 	Role    ticket.Role
 	Who     control.Holder
-	Via     string // rfb, webrtc
+	Via     string // rfb, webrtc, websocket
 }
 
 // Join lets a viewer in: use and audit count it until Leave. Whatever carries
@@ -87,7 +111,9 @@ func (d *Desk) Join(ctx context.Context, v Viewer) (*Visit, error) {
 		return nil, api.Errorf(api.CodeUnsupported, "desktop %s has no screen that could be watched", w.Desktop.Name)
 	}
 	visit := &Visit{desk: d, who: v, w: w, begun: d.cfg.Now(), uncount: d.cfg.Count(vm.Incarnation(w.Desktop.Incarnation))}
+	d.sit(visit.seat(), 1)
 	if err := d.note(ctx, visit, event.TypeViewerJoined, v.Via+" as "+string(v.Role)); err != nil {
+		d.sit(visit.seat(), -1)
 		visit.uncount()
 		w.Leave()
 		return nil, err
@@ -126,19 +152,29 @@ type Visit struct {
 // Desktop is what is watched, as it was when the viewer came.
 func (v *Visit) Desktop() api.Desktop { return v.w.Desktop }
 
+// Controls says whether the viewer's role lets him act at all.
+func (v *Visit) Controls() bool { return v.who.Role.Can(ticket.Control) }
+
 // Display is the screen. Its source fails when the machine is replaced or gone;
 // its input is for Visit's own methods, which look at the lease.
 func (v *Visit) Display() live.Display {
-	return live.Display{Source: v.w.Live.Display.Source, Input: v}
+	return live.Display{Source: v.w.Live.Display.Source, Input: v, Stream: v.w.Live.Display.Stream}
 }
 
-// Leave ends the stay: control goes back, and what is held down is let go. It may
-// be called again.
+func (v *Visit) seat() seat { return seat{v.w.Desktop.ID, v.who.Who} }
+
+// Leave ends the stay: what is held down is let go, and control goes back unless
+// the same person watches in another way still. It may be called again.
 func (v *Visit) Leave() {
 	v.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
 		defer cancel()
-		_, err := v.desk.cfg.Control.Change(ctx, v.w.Desktop.ID, v.who.Who, api.ChangeControl{Action: api.ControlRelease}, 0)
+		var err error
+		if v.desk.sit(v.seat(), -1) > 0 {
+			err = v.Release(ctx)
+		} else {
+			_, err = v.desk.cfg.Control.Change(ctx, v.w.Desktop.ID, v.who.Who, api.ChangeControl{Action: api.ControlRelease}, 0)
+		}
 		if err != nil && !errors.Is(err, &api.Error{Code: api.CodeControlHeld}) && !errors.Is(err, &api.Error{Code: api.CodeNotFound}) {
 			v.desk.cfg.Logger.Warn("control not released", "desktop", v.w.Desktop.ID, "err", err)
 		}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -37,8 +36,8 @@ func (v *views) registerRFB() {
 	}, route.Read.Long().For(ticket.View), v.rfb)
 }
 
-// viewerOf is who opens a stream.
-func viewerOf(r *http.Request, via string) viewer.Viewer {
+// Viewer is who asks to watch, by whatever carries the pixels.
+func Viewer(r *http.Request, via string) viewer.Viewer {
 	ctx := r.Context()
 	st := gate.Of(ctx)
 	v := viewer.Viewer{Project: st.Principal.Project, Desktop: r.PathValue("desktop"), Via: via, Role: ticket.View}
@@ -60,7 +59,7 @@ func (v *views) rfb(w http.ResponseWriter, r *http.Request) error {
 	if err := stream.Wanted(r); err != nil {
 		return err
 	}
-	visit, err := v.Host.Viewers.Join(r.Context(), viewerOf(r, "rfb"))
+	visit, err := v.Host.Viewers.Join(r.Context(), Viewer(r, "rfb"))
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,14 @@ func (v *views) rfb(w http.ResponseWriter, r *http.Request) error {
 	}
 	copies := make(chan string)
 	var wait sync.WaitGroup
-	wait.Go(func() { follow(ctx, visit, copies) })
+	wait.Go(func() {
+		visit.Copies(ctx, func(text string) {
+			select {
+			case copies <- text:
+			case <-ctx.Done():
+			}
+		})
+	})
 	d := visit.Display()
 	err = rfbserver.Serve(ctx, &wire{ws: ws}, rfbserver.Config{
 		Name: visit.Desktop().Name, Source: d.Source, Input: d.Input, Paste: visit.Paste, Copies: copies,
@@ -90,34 +96,6 @@ func (v *views) rfb(w http.ResponseWriter, r *http.Request) error {
 		gate.Note(r, relay.Fault(err))
 	}
 	return nil
-}
-
-// clipPause is how often the desktop's clipboard is looked at for a viewer who has
-// control and may have it.
-const clipPause = time.Second
-
-// follow tells of texts that come into the desktop's clipboard.
-func follow(ctx context.Context, visit *viewer.Visit, copies chan<- string) {
-	tick := time.NewTicker(clipPause)
-	defer tick.Stop()
-	last := ""
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		text, err := visit.Copy(ctx)
-		if err != nil || text == "" || text == last {
-			continue
-		}
-		last = text
-		select {
-		case copies <- text:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // wire is a WebSocket as a stream of bytes. One goroutine reads, another writes.
