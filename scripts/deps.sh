@@ -26,11 +26,13 @@ for group in "$@"; do
 		fi
 	done <"$list"
 done
-# What drives the browser in tests is no Debian package.
+# What drives the browser in tests, and what it runs there, is no Debian package.
 browser() {
 	case " $* " in *" test "*) ;; *) return 0 ;; esac
-	[ ! -d "$(dirname "$0")/../test/browser/node_modules/playwright-core" ] || return 0
+	modules=$(dirname "$0")/../test/browser/node_modules
+	[ ! -d "$modules/playwright-core" ] || [ ! -d "$modules/whip-whep" ] || return 0
 	echo "  playwright-core: drives Chromium in tests"
+	echo "  whip-whep: a WHEP client that is not ours"
 	npm ci --prefix "$(dirname "$0")/../test/browser" --ignore-scripts --no-audit --no-fund
 }
 case " $* " in *" test "*)

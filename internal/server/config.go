@@ -16,6 +16,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/sessions"
 	"github.com/deskfork/deskfork/internal/server/gate"
 	"github.com/deskfork/deskfork/internal/server/sandboxes"
+	"github.com/deskfork/deskfork/pkg/desktop/rtc"
 )
 
 // Config is what the server is made of.
@@ -27,6 +28,8 @@ type Config struct {
 	// Sandboxes leases machines to drivers of managed runtimes. Nil: their routes are
 	// not served.
 	Sandboxes sandboxes.Desk
+	// Media takes viewers by WebRTC. Nil: there are none.
+	Media *rtc.Endpoint
 	// Address is where the server listens, host:port. Its host is a name that the
 	// server answers to; an unspecified one lets it answer to every IP address.
 	Address string

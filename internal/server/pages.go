@@ -12,6 +12,7 @@ import (
 	"github.com/deskfork/deskfork/internal/server/sandboxes"
 	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/internal/server/view"
+	"github.com/deskfork/deskfork/internal/server/watch"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -35,6 +36,16 @@ func (s *Server) register() {
 	s.registerTCP()
 	s.registerPreview()
 	view.Register(s.routes, view.Config{Host: s.host, Base: s.base, Heartbeat: s.limits.Heartbeat, Now: time.Now})
+	watch.Register(s.routes, watch.Config{
+		Endpoint: s.cfg.Media, Beat: s.limits.Heartbeat,
+		Join: func(r *http.Request, via string) (watch.Visit, error) {
+			v, err := s.host.Viewers.Join(r.Context(), view.Viewer(r, via))
+			if err != nil {
+				return nil, err
+			}
+			return watch.Person(v), nil
+		},
+	})
 	if s.cfg.Sandboxes != nil {
 		sandboxes.Register(s.routes, s.cfg.Sandboxes, s.limits.Heartbeat)
 	}

@@ -177,6 +177,18 @@ func (t *Table) admitTicket(r *http.Request, g Rule, st *gate.State, secret stri
 	return r.WithContext(ctx), end, nil
 }
 
+// Hold is the context of what outlives the call that begins it: it ends with the
+// token or the ticket of that call. end is called after it.
+func (t *Table) Hold(r *http.Request) (_ context.Context, end func(), _ error) {
+	ctx := context.WithoutCancel(r.Context())
+	if g := gate.Of(ctx).Grant; g != nil {
+		ctx, end := g.Bind(ctx)
+		return ctx, end, nil
+	}
+	_, ctx, end, err := t.cfg.Enter(ctx, gate.Bearer(r))
+	return ctx, end, err
+}
+
 // Stream registers a plain handler and describes it in the OpenAPI document.
 func (t *Table) Stream(op huma.Operation, g Rule, h func(http.ResponseWriter, *http.Request) error) {
 	op.Method = strings.ToUpper(op.Method)
