@@ -18,6 +18,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/pool"
 	"github.com/deskfork/deskfork/internal/host/usage"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/desktop/rtc"
 	"github.com/deskfork/deskfork/pkg/vm"
 	"github.com/deskfork/deskfork/pkg/vm/qemu"
 	"github.com/deskfork/deskfork/pkg/vm/vmnet/policy"
@@ -38,6 +39,7 @@ type serveFlags struct {
 	usage                             usageFlags
 	blobs                             blobFlags
 	sessions                          sessionFlags
+	media                             mediaFlags
 }
 
 func (f *serveFlags) add(fl *pflag.FlagSet) {
@@ -64,6 +66,7 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	f.usage.add(fl)
 	f.blobs.add(fl)
 	f.sessions.add(fl)
+	f.media.add(fl)
 	fl.StringSliceVar(&f.dnsHosts, "dns", nil, "`resolvers` for desktops as host:port (default: the host's own)")
 }
 
@@ -78,6 +81,7 @@ type serveConfig struct {
 	limits   boot.Limits
 	user     *qemu.User
 	billing  usage.Config
+	media    rtc.Config
 	log      *slog.Logger
 }
 
@@ -121,6 +125,8 @@ func (f serveFlags) parse(dataDir string, logTo io.Writer) (serveConfig, error) 
 	keep("stage-limit", err)
 	c.billing, err = f.usage.parse()
 	keep("rates", err)
+	c.media, err = f.media.parse(f.listen)
+	keep("media-listen", err)
 	c.user, err = qemuUser(f.qemuUser)
 	keep("qemu-user", err)
 	c.log, err = logger(f.logFormat, f.logLevel, logTo)

@@ -20,6 +20,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/leases"
 	"github.com/deskfork/deskfork/internal/host/sessions"
 	"github.com/deskfork/deskfork/internal/server"
+	"github.com/deskfork/deskfork/pkg/desktop/rtc"
 	"github.com/deskfork/deskfork/pkg/image"
 	"github.com/deskfork/deskfork/pkg/image/build"
 	"github.com/deskfork/deskfork/pkg/vm"
@@ -126,7 +127,12 @@ func serve(ctx context.Context, cfg serveConfig, out io.Writer) (err error) {
 		return fmt.Errorf("listen on %s: %w", cfg.listen, err)
 	}
 	defer listener.Close()
-	srv, err := newServer(cfg, parts{host: h, sessions: work, leases: leased}, provider, listener.Addr().String())
+	media, endMedia, err := openMedia(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer closing(&err, endMedia)
+	srv, err := newServer(cfg, parts{host: h, sessions: work, leases: leased, media: media}, provider, listener.Addr().String())
 	if err != nil {
 		return err
 	}
@@ -174,7 +180,7 @@ func newProvider(cfg serveConfig) (*qemu.Provider, error) {
 
 func newServer(cfg serveConfig, p parts, provider vm.Provider, address string) (*server.Server, error) {
 	return server.New(server.Config{
-		Host: p.host, Sessions: p.sessions, Sandboxes: p.leases, Address: address, ExternalURL: cfg.external, AllowedHosts: cfg.allowedHosts,
+		Host: p.host, Sessions: p.sessions, Sandboxes: p.leases, Media: p.media, Address: address, ExternalURL: cfg.external, AllowedHosts: cfg.allowedHosts,
 		TrustedProxies: cfg.proxies, TLS: cfg.tlsCert != "", OpenMetrics: cfg.openMetrics,
 		Logger: cfg.log, Version: version,
 		Doctor: func() doctor.Config {
@@ -192,6 +198,7 @@ type parts struct {
 	host     *host.Host
 	sessions *sessions.Desk
 	leases   *leases.Desk
+	media    *rtc.Endpoint // nil: there are no viewers by WebRTC
 	server   *server.Server
 	listener net.Listener
 	token    string // path of the file
