@@ -25,7 +25,8 @@ import (
 type apart struct {
 	*harness.Daemon
 
-	seed api.Snapshot
+	store []string // flags of the blob store that others may have too
+	seed  api.Snapshot
 }
 
 // apartMiB is the size of that disk: desktops and what admission keeps free. Most
@@ -40,6 +41,7 @@ func TestAnotherHost(t *testing.T) {
 	if got := d.sh(t, "cat /workspace/moved"); got != "with it\n" {
 		t.Errorf("the moved desktop has %q", got)
 	}
+	t.Run("through the store", func(t *testing.T) { a.throughStore(t, d) })
 	t.Run("tampered", func(t *testing.T) { a.tampered(t, d) })
 	t.Run("full disk", func(t *testing.T) { a.full(t, d) })
 	t.Run("killed", func(t *testing.T) { a.killed(t, d) })
@@ -69,7 +71,8 @@ func newApart(t *testing.T) *apart {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &apart{Daemon: &harness.Daemon{Bin: host.Bin, Data: data, Run: run, Address: fmt.Sprintf("127.0.0.1:%d", port)}}
+	store := sharedStore(t)
+	a := &apart{store: store, Daemon: &harness.Daemon{Bin: host.Bin, Data: data, Run: run, Address: fmt.Sprintf("127.0.0.1:%d", port), Args: store}}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(data, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
