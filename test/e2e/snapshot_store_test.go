@@ -35,6 +35,7 @@ func sharedStore(t *testing.T) (flags []string) {
 // programs go on there. An export that is damaged, or lacks a part, is refused by
 // name and leaves nothing, and nobody reads in the store what the desktop holds.
 func (a *apart) throughStore(t *testing.T, d desk) {
+	t.Helper()
 	secret := canary()
 	s := d.counting(t)
 	d.sh(t, "echo "+secret+" > /workspace/secret; sync")
