@@ -23,7 +23,7 @@ import (
 // Against each stands the same machine under plain QEMU, in the same run.
 type lives struct {
 	daemon *harness.Daemon
-	plain  *plain
+	plain  *plain // nil where no part needs it
 	out    io.Writer
 	rounds func(int) int // see options
 }
@@ -46,7 +46,8 @@ func answering(ctx context.Context, d *client.Desktop) error {
 	return err
 }
 
-// startLives makes the boot snapshot that clones come from, and the peer.
+// startLives makes the boot snapshot that clones come from, and the peer where it
+// is measured.
 func startLives(ctx context.Context, o options, out io.Writer) (_ *lives, err error) {
 	d, err := harness.New(ctx, o.bin, o.data)
 	if err != nil {
@@ -75,7 +76,9 @@ func startLives(ctx context.Context, o options, out io.Writer) (_ *lives, err er
 		return nil, err
 	}
 	fmt.Fprintf(out, "accelerator %s (%s)\n", info.Accelerator, info.AcceleratorReason)
-	l.plain, err = bootPlain(ctx, o.data, vm.Accelerator(info.Accelerator))
+	if o.any("create", "fork") { // else it would only take memory from what is counted
+		l.plain, err = bootPlain(ctx, o.data, vm.Accelerator(info.Accelerator))
+	}
 	return l, err
 }
 
