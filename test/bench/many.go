@@ -187,7 +187,8 @@ const thumb = 160
 
 // drawSheet puts pictures side by side in rows.
 func drawSheet(file string, pictures []image.Image) error {
-	const columns = 15
+	const most = 15
+	columns := min(most, len(pictures))
 	height := pictures[0].Bounds().Dy()
 	rows := (len(pictures) + columns - 1) / columns
 	sheet := image.NewRGBA(image.Rect(0, 0, columns*thumb, rows*height))
