@@ -14,34 +14,34 @@ import (
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
-// manyFiles makes 100,000 in folders of 1,000, the last of which has the longest
+// manyFiles makes 50,000 in folders of 1,000, the last of which has the longest
 // names there are, in several scripts.
 const manyFiles = `python3 - <<'END'
 import os
 os.chdir('/workspace')
-for d in range(100):
+for d in range(50):
     os.mkdir(f'{d:02}')
     for i in range(1000):
         name = f'{i:03}'
-        if d == 99:
+        if d == 49:
             name += ('ü' * 126, '文' * 84, '\u0301' * 126, 'x' * 252)[i % 4]
         with open(f'{d:02}/{name}', 'w') as f:
             f.write(name)
 END
 sync`
 
-// TestLongWorkspaceOfManyFiles: what is told of few files is told of a hundred
+// TestLongWorkspaceOfManyFiles: what is told of few files is told of fifty
 // thousand, and they come out and in.
 func TestLongWorkspaceOfManyFiles(t *testing.T) {
 	beside(t)
 	files := workspaceName()
-	d := breakable(t, api.CreateDesktop{WorkspaceMiB: 4096}, api.StageDrawn)
+	d := breakable(t, api.CreateDesktop{WorkspaceMiB: 2048}, api.StageDrawn)
 	d.sh(t, manyFiles)
 	first, err := d.Checkpoint(t.Context(), api.CreateCheckpoint{Workspace: files})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.sh(t, "cd /workspace; echo more >> 00/000; rm 50/500; touch 98/new")
+	d.sh(t, "cd /workspace; echo more >> 00/000; rm 30/500; touch 48/new")
 	if _, err := d.Checkpoint(t.Context(), api.CreateCheckpoint{}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,15 +68,15 @@ func TestLongWorkspaceOfManyFiles(t *testing.T) {
 		}
 		counted <- n
 	}()
-	if _, err := w.Import(t.Context(), files+"-back", api.ImportWorkspace{Image: "debian-xfce", SizeMiB: 4096}, back); err != nil {
+	if _, err := w.Import(t.Context(), files+"-back", api.ImportWorkspace{Image: "debian-xfce", SizeMiB: 2048}, back); err != nil {
 		t.Fatal(err)
 	}
-	if n := <-counted; n != 100_000 {
+	if n := <-counted; n != 50_000 {
 		t.Errorf("%d files in the tar", n)
 	}
 	for other, want := range map[string][]string{
-		files:           {"added 98/new", "changed 00/000", "changed 50", "changed 98", "removed 50/500"},
-		files + "-back": {"added 98/new", "changed 00/000", "changed 50", "changed 98", "removed 50/500"},
+		files:           {"added 48/new", "changed 00/000", "changed 30", "changed 48", "removed 30/500"},
+		files + "-back": {"added 48/new", "changed 00/000", "changed 30", "changed 48", "removed 30/500"},
 	} {
 		var got []string
 		for f, err := range w.Diff(t.Context(), files+"@"+first.Ref, other, "debian-xfce") {
