@@ -88,7 +88,7 @@ func TestLongPackagesInRuns(t *testing.T) {
 	asked("restored", map[string]bool{"apt": true, "pip": false, "gem": false})
 	asked("restored, and kept", map[string]bool{"apt": true, "pip": false, "gem": false}, "--keep", "machine")
 	asked("warm", map[string]bool{"apt": false, "pip": false, "gem": false}, "--keep", "machine")
-	if got := begin(t, w, "true", "--network", "none", "--pip", "deskfork-other").ends(t, 1); strings.Contains(got, "deskfork") {
+	if got := begin(t, w, "true", "--network", "none", "--pip", "deskfork-other").ends(t, api.CodePrecondition.ExitStatus()); strings.Contains(got, "deskfork") {
 		t.Errorf("without a network: %q", got)
 	}
 	for _, id := range machinesOf(t, w) {

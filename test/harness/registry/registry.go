@@ -29,15 +29,16 @@ type Registry struct {
 
 // ServeHTTP implements http.Handler.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	name := strings.ReplaceAll(req.URL.Path, "/./", "/") // as apt writes it
 	r.mu.Lock()
-	r.asked = append(r.asked, req.URL.Path)
-	b, ok := r.files[req.URL.Path]
+	r.asked = append(r.asked, name)
+	b, ok := r.files[name]
 	r.mu.Unlock()
 	if !ok {
 		http.NotFound(w, req)
 		return
 	}
-	if strings.HasSuffix(req.URL.Path, "/") {
+	if strings.HasSuffix(name, "/") {
 		w.Header().Set("Content-Type", "text/html")
 	}
 	_, _ = w.Write(b) // who hung up knows
