@@ -113,7 +113,11 @@ func TestGatewayOfARun(t *testing.T) {
 		if err := os.Setenv(name, key); err != nil { //nolint:usetesting // it runs in parallel, though nothing is beside it
 			t.Fatal(err)
 		}
-		defer os.Unsetenv(name)
+		defer func() {
+			if err := os.Unsetenv(name); err != nil {
+				t.Error(err)
+			}
+		}()
 	}
 	serveWith(t, "--egress-allow", theirNet)
 	out := begin(t, newWorkspace(), `curl -sS -d '{}' -H "Authorization: Bearer $HOSTED_INFERENCE_TOKEN" "$HOSTED_INFERENCE_URL/v1/messages"

@@ -30,7 +30,7 @@ func TestErrorsOfGuestsAreText(t *testing.T) {
 			if strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && (r < ' ' || r >= 0x7f && r < 0xa0) }) {
 				t.Errorf("JSON %v: said %q", asJSON, got)
 			}
-			if err == error(e) && !asJSON && !strings.Contains(got, "\n  | one\n  | \ta·]0;title··[2J··31mb\n  | two\n") {
+			if errors.Is(err, e) && !asJSON && !strings.Contains(got, "\n  | one\n  | \ta·]0;title··[2J··31mb\n  | two\n") {
 				t.Errorf("the log reads %q", got)
 			}
 		}

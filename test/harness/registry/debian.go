@@ -26,7 +26,7 @@ func (r *Registry) Debian(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		name := fmt.Sprintf("%s.deb", sum256(content)[:16])
+		name := sum256(content)[:16] + ".deb"
 		fmt.Fprintf(&index, "%sFilename: ./%s\nSize: %d\nSHA256: %s\n\n", control, name, len(content), sum256(content))
 		r.Add("/apt/"+name, content)
 	}

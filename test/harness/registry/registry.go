@@ -104,7 +104,7 @@ func tool(tb testing.TB, dir, name string, args ...string) {
 	tb.Helper()
 	cmd := exec.CommandContext(tb.Context(), name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+	cmd.Env = append(cmd.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		tb.Fatalf("%s %v: %v\n%s", name, args, err, out)
 	}
