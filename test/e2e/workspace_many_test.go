@@ -14,34 +14,34 @@ import (
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
-// manyFiles makes 50,000 in folders of 1,000, the last of which has the longest
+// manyFiles makes 10,000 in folders of 1,000, the last of which has the longest
 // names there are, in several scripts.
 const manyFiles = `python3 - <<'END'
 import os
 os.chdir('/workspace')
-for d in range(50):
+for d in range(10):
     os.mkdir(f'{d:02}')
     for i in range(1000):
         name = f'{i:03}'
-        if d == 49:
+        if d == 9:
             name += ('ü' * 126, '文' * 84, '\u0301' * 126, 'x' * 252)[i % 4]
         with open(f'{d:02}/{name}', 'w') as f:
             f.write(name)
 END
 sync`
 
-// TestLongWorkspaceOfManyFiles: what is told of few files is told of fifty
+// TestLongWorkspaceOfManyFiles: what is told of few files is told of ten
 // thousand, and they come out and in.
 func TestLongWorkspaceOfManyFiles(t *testing.T) {
 	beside(t)
 	files := workspaceName()
-	d := breakable(t, api.CreateDesktop{WorkspaceMiB: 2048}, api.StageDrawn)
+	d := breakable(t, api.CreateDesktop{WorkspaceMiB: 512}, api.StageDrawn)
 	d.sh(t, manyFiles)
 	first, err := d.Checkpoint(t.Context(), api.CreateCheckpoint{Workspace: files})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.sh(t, "cd /workspace; echo more >> 00/000; rm 30/500; touch 48/new")
+	d.sh(t, "cd /workspace; echo more >> 00/000; rm 03/500; touch 08/new")
 	if _, err := d.Checkpoint(t.Context(), api.CreateCheckpoint{}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,15 +68,15 @@ func TestLongWorkspaceOfManyFiles(t *testing.T) {
 		}
 		counted <- n
 	}()
-	if _, err := w.Import(t.Context(), files+"-back", api.ImportWorkspace{Image: "debian-xfce", SizeMiB: 2048}, back); err != nil {
+	if _, err := w.Import(t.Context(), files+"-back", api.ImportWorkspace{Image: "debian-xfce", SizeMiB: 512}, back); err != nil {
 		t.Fatal(err)
 	}
-	if n := <-counted; n != 50_000 {
+	if n := <-counted; n != 10_000 {
 		t.Errorf("%d files in the tar", n)
 	}
 	for other, want := range map[string][]string{
-		files:           {"added 48/new", "changed 00/000", "changed 30", "changed 48", "removed 30/500"},
-		files + "-back": {"added 48/new", "changed 00/000", "changed 30", "changed 48", "removed 30/500"},
+		files:           {"added 08/new", "changed 00/000", "changed 03", "changed 08", "removed 03/500"},
+		files + "-back": {"added 08/new", "changed 00/000", "changed 03", "changed 08", "removed 03/500"},
 	} {
 		var got []string
 		for f, err := range w.Diff(t.Context(), files+"@"+first.Ref, other, "debian-xfce") {
