@@ -45,6 +45,11 @@ build: ## bin/vmhost, bin/guestd, bin/guest-helper
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/guestd ./cmd/guestd
 	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -tags robotgo -ldflags '-s -w' -o bin/guest-helper ./cmd/guesthelper
 
+.PHONY: web
+web: ## web/dist, the pages in vmhost, from web/src; wants Node 20, see docs/decisions/0013-built-pages-are-committed.md
+	@[ -d web/node_modules/vite ] && [ web/node_modules/.package-lock.json -nt web/package-lock.json ] || npm ci --prefix web
+	npm run --prefix web build
+
 .PHONY: cross
 cross: ## guestd for the other guests
 	GOOS=windows CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/guestd

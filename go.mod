@@ -2,6 +2,11 @@ module github.com/deskfork/deskfork
 
 go 1.26.0
 
+ignore (
+	./test/browser/node_modules
+	./web/node_modules
+)
+
 require (
 	filippo.io/age v1.3.2
 	github.com/containers/gvisor-tap-vsock v0.8.9

@@ -179,6 +179,7 @@ func TestDocument(t *testing.T) {
 	// The document itself and pages for people and machines are no calls.
 	pages := []string{
 		"/openapi.json", "/openapi.yaml", "/openapi-3.0.json", "/openapi-3.0.yaml", "/docs", "/healthz", "/metrics",
+		"/{$}", "/view/{desktop}", "/assets/{file}",
 	}
 	routes := 0
 	for _, r := range d.Server.Routes() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/deskfork/deskfork/internal/server/desktops"
 	"github.com/deskfork/deskfork/internal/server/gate"
+	"github.com/deskfork/deskfork/internal/server/page"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/runs"
 	"github.com/deskfork/deskfork/internal/server/sandboxes"
@@ -14,10 +15,11 @@ import (
 	"github.com/deskfork/deskfork/internal/server/view"
 	"github.com/deskfork/deskfork/internal/server/watch"
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/web"
 )
 
 // register registers every route.
-func (s *Server) register() {
+func (s *Server) register() error {
 	s.registerHost()
 	s.registerImages()
 	s.registerTokens()
@@ -49,14 +51,21 @@ func (s *Server) register() {
 	if s.cfg.Sandboxes != nil {
 		sandboxes.Register(s.routes, s.cfg.Sandboxes, s.limits.Heartbeat)
 	}
-	s.registerPages()
+	if err := s.registerPages(); err != nil {
+		return err
+	}
 	// What streams carry is described though no operation of huma has it.
 	for _, v := range []any{api.Event{}, api.FileChange{}, api.ExecMessage{}, api.TCPMessage{}} {
 		s.routes.Schema(v)
 	}
+	return nil
 }
 
-func (s *Server) registerPages() {
+func (s *Server) registerPages() error {
+	pages, err := web.Files()
+	if err != nil {
+		return err
+	}
 	s.routes.Handle("GET /healthz", route.Open, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-s.host.Ready():
@@ -68,6 +77,7 @@ func (s *Server) registerPages() {
 	})
 	s.routes.Handle("GET /metrics", route.Open, s.metrics)
 	s.routes.Handle("GET /docs", route.Open, func(w http.ResponseWriter, _ *http.Request) { spec.Page(s.routes.Doc, w) })
+	return page.Register(s.routes, pages)
 }
 
 // metrics needs a token, or a loopback client where that is allowed.

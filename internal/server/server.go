@@ -50,7 +50,9 @@ func New(cfg Config) (*Server, error) {
 			Long:  gate.NewLane(l.Streams, l.Share, l.Queue, l.Wait, 0),
 		}),
 	}
-	s.register()
+	if err := s.register(); err != nil {
+		return nil, fmt.Errorf("configure server: %w", err)
+	}
 	s.root = &gate.Access{
 		Next: http.HandlerFunc(s.dispatch), Logger: s.log, Metrics: s.host.Metrics(),
 		Proxies: cfg.TrustedProxies, Path: loggedPath, Patience: l.AnswerIdle,

@@ -48,7 +48,7 @@ func TestMapIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := regexp.MustCompile(`\b(?:cmd|internal|pkg|test)/[a-z0-9/]+(?:\{[a-z0-9,]+\})?`)
+	name := regexp.MustCompile(`\b(?:cmd|internal|pkg|test|web)/[a-z0-9/]*(?:\{[a-z0-9,]+\})?`)
 	var named []string
 	for _, m := range name.FindAllString(string(text), -1) {
 		stem, list, ok := strings.Cut(strings.TrimSuffix(m, "}"), "{")
