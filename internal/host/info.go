@@ -2,8 +2,10 @@ package host
 
 import (
 	"context"
+	"time"
 
 	"github.com/deskfork/deskfork/internal/host/desk"
+	"github.com/deskfork/deskfork/internal/host/policy"
 	"github.com/deskfork/deskfork/pkg/api"
 )
 
@@ -33,5 +35,13 @@ func measure(d *desk.Desktop) api.Desktop {
 	}
 	info := m.Info()
 	v.MemoryPrivate, v.DiskPrivate = info.MemoryBytes, info.DiskBytes
+	v.CPUSeconds = policy.CPUTime(info).Round(time.Millisecond).Seconds()
+	return v
+}
+
+// describe is measure, with who has control.
+func (h *Host) describe(d *desk.Desktop) api.Desktop {
+	v := measure(d)
+	v.InControl = h.Controls.Holder(d.ID)
 	return v
 }

@@ -36,7 +36,7 @@ func (h *Host) Desktop(ctx context.Context, project, ref string) (api.Desktop, e
 	}
 	d, err := h.find(project, ref)
 	if err == nil {
-		return measure(d), nil
+		return h.describe(d), nil
 	}
 	row, dbErr := h.store.Desktop(ctx, project, ref)
 	if dbErr == nil && !row.Deleted.IsZero() {
@@ -62,7 +62,7 @@ func (h *Host) Desktops(_ context.Context, project string, f ListFilter) ([]api.
 	list := []api.Desktop{}
 	for _, d := range h.all() {
 		if (project == "" || d.Project == project) && f.Match(d.View()) {
-			list = append(list, measure(d))
+			list = append(list, h.describe(d))
 		}
 	}
 	slices.SortFunc(list, func(a, b api.Desktop) int {

@@ -40,6 +40,20 @@ func (h *Host) Screen(ctx context.Context, project, ref string) (live.Screen, er
 	return l.Screen, nil
 }
 
+// Peek is Screen for who glances at it from afar: that is no use, keeps no desktop
+// busy and wakes none. Pictures are to be asked for with Shot.Peek.
+func (h *Host) Peek(project, ref string) (live.Screen, error) {
+	d, err := h.present(project, ref)
+	if err != nil {
+		return nil, err
+	}
+	l, _, v := d.Parts()
+	if l == nil {
+		return nil, fault.Unusable(v, desk.NextStage(v.Stages))
+	}
+	return l.Screen, nil
+}
+
 // look describes a desktop by its id, with its live parts.
 func (h *Host) look(id string) (api.Desktop, *live.Desktop, bool) {
 	h.mu.Lock()

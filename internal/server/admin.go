@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deskfork/deskfork/internal/host/doctor"
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/pkg/api"
 )
@@ -33,7 +34,7 @@ type tokenRef struct {
 func (s *Server) registerHost() {
 	route.Call(s.routes, huma.Operation{
 		OperationID: "info", Method: http.MethodGet, Path: "/v1/info", Tags: []string{"host"}, Summary: "Describe the host",
-	}, route.Read, func(ctx context.Context, _ *struct{}) (*route.Reply[api.Info], error) {
+	}, route.Read.ForProject(ticket.View), func(ctx context.Context, _ *struct{}) (*route.Reply[api.Info], error) {
 		v, err := s.host.Info(ctx)
 		return &route.Reply[api.Info]{Body: v}, err
 	})
@@ -51,7 +52,7 @@ func (s *Server) registerHost() {
 func (s *Server) registerImages() {
 	route.Call(s.routes, huma.Operation{
 		OperationID: "list-images", Method: http.MethodGet, Path: "/v1/images", Tags: []string{"images"}, Summary: "List images",
-	}, route.Read, func(ctx context.Context, _ *struct{}) (*route.Reply[api.ImageList], error) {
+	}, route.Read.ForProject(ticket.View), func(ctx context.Context, _ *struct{}) (*route.Reply[api.ImageList], error) {
 		list, err := s.host.Shelf.List(ctx)
 		return &route.Reply[api.ImageList]{Body: api.ImageList{Images: list}}, err
 	})

@@ -30,7 +30,7 @@ func (s *Server) registerEvents() {
 		Parameters: []*huma.Param{spec.Query("desktop", "string", "Id or name"), after, spec.Header("Last-Event-ID", "Number of the last event seen")},
 		Responses:  spec.Answers(http.StatusOK, "Events", "text/event-stream"),
 	}
-	s.routes.Stream(op, route.Read.Long(), func(w http.ResponseWriter, r *http.Request) error {
+	s.routes.Stream(op, route.Read.Long().ForProject(ticket.View), func(w http.ResponseWriter, r *http.Request) error {
 		return s.sendEvents(w, r, r.URL.Query().Get("desktop"))
 	})
 	op.OperationID, op.Path, op.Summary = "desktop-events", "/v1/desktops/{desktop}/events", "What happens to one desktop (server-sent events of Event)"

@@ -51,6 +51,7 @@ func (s *Server) registerScreen() {
 			spec.Query("width", "integer", ""), spec.Query("height", "integer", ""),
 			spec.Query("max_width", "integer", "Pixels; a wider picture is scaled down"),
 			spec.Query("cursor", "boolean", "Draw the pointer into it"),
+			spec.Query("peek", "boolean", "It is no use of the desktop: keeps it from no rest, and does not wake it"),
 			spec.Query("source", "string", "host (default) or guest"), spec.Header("If-None-Match", "An ETag")),
 		Responses: spec.Answers(http.StatusOK, "The picture", mimePNG),
 	}, route.Read.For(ticket.View), s.screenshot)
@@ -79,6 +80,7 @@ func shotOf(r *http.Request) (live.Shot, string, error) {
 	shot := live.Shot{
 		JPEG: q.One("format", "png", "jpeg") == "jpeg", Quality: q.Between("quality", 0, 100),
 		MaxWidth: q.Between("max_width", 0, 7680), Cursor: q.Bool("cursor"), Unless: r.Header.Get("If-None-Match"),
+		Peek: q.Bool("peek"),
 	}
 	source := q.One("source", "host", "guest")
 	if q.Text("width") != "" || q.Text("height") != "" || q.Text("x") != "" || q.Text("y") != "" {
@@ -86,6 +88,9 @@ func shotOf(r *http.Request) (live.Shot, string, error) {
 			X: q.Between("x", 0, 7680), Y: q.Between("y", 0, 7680),
 			Width: q.Between("width", 1, 7680), Height: q.Between("height", 1, 7680),
 		}
+	}
+	if source == "guest" && shot.Peek {
+		q.Bad("peek", "the guest is asked, which is use")
 	}
 	if source == "guest" && (shot.Region != nil || shot.MaxWidth > 0 || shot.JPEG) {
 		q.Bad("source", "a picture from inside the guest is a whole PNG")
@@ -137,7 +142,11 @@ func (s *Server) screenshot(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) takeShot(r *http.Request, shot live.Shot, source string) (live.Picture, error) {
 	ctx, ref := r.Context(), r.PathValue("desktop")
 	if source == "host" {
-		screen, err := s.host.Screen(ctx, route.Project(ctx), ref)
+		find := func() (live.Screen, error) { return s.host.Screen(ctx, route.Project(ctx), ref) }
+		if shot.Peek {
+			find = func() (live.Screen, error) { return s.host.Peek(route.Project(ctx), ref) }
+		}
+		screen, err := find()
 		if err != nil {
 			return live.Picture{}, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/host/token"
 	"github.com/deskfork/deskfork/internal/host/usage"
 	"github.com/deskfork/deskfork/internal/server/gate"
@@ -56,7 +57,7 @@ func (s *Server) registerUsage() {
 		OperationID: "cost-report", Method: http.MethodGet, Path: "/v1/cost/report", Tags: []string{"usage"},
 		Summary:     "Say what was used and what it costs, as far as that is known",
 		Description: "What is missing is null, and attribution.warnings says why.",
-	}, route.Cost, func(ctx context.Context, in *costIn) (*route.Reply[api.CostReport], error) {
+	}, route.Cost.ForProject(ticket.View), func(ctx context.Context, in *costIn) (*route.Reply[api.CostReport], error) {
 		a, err := asked(ctx, usage.Asked(*in))
 		if err != nil {
 			return nil, err

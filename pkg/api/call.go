@@ -21,12 +21,13 @@ const (
 	TicketView    = "view"    // the screen, in a role
 )
 
-// CreateTicket asks for a short-lived ticket for one desktop.
+// CreateTicket asks for a short-lived ticket for one desktop, or to look at all of
+// a project, which is of kind view.
 type CreateTicket struct {
 	Kind string `json:"kind" enum:"preview,view"`
 	Port int    `json:"port,omitempty" minimum:"1" maximum:"65535" doc:"Of preview: port of the guest, loopback included"`
 	Role string `json:"role,omitempty" enum:"view,control,admin" doc:"Of view: what its holder may do; default view"`
-	TTLS int    `json:"ttl_s,omitempty" minimum:"0" maximum:"86400" doc:"Seconds; default 600"`
+	TTLS int    `json:"ttl_s,omitempty" minimum:"0" maximum:"86400" doc:"Seconds; default 600, of a project 28800"`
 }
 
 // Ticket is a secret that opens one thing for a short while.
@@ -39,7 +40,7 @@ type Ticket struct {
 	Expires time.Time `json:"expires"`
 }
 
-// TicketList is the tickets of a desktop without their secrets.
+// TicketList is the tickets of a desktop, or of a project alone, without their secrets.
 type TicketList struct {
 	Tickets []Ticket `json:"tickets"`
 }
@@ -51,7 +52,8 @@ type OpenView struct {
 
 // View is what a ticket lets a browser do.
 type View struct {
-	Desktop string    `json:"desktop" doc:"Id"`
+	Desktop string    `json:"desktop,omitempty" doc:"Id; absent: all desktops of the project"`
+	Project string    `json:"project"`
 	Role    string    `json:"role"`
-	Expires time.Time `json:"expires"`
+	Expires time.Time `json:"expires,omitzero" doc:"Absent: with its token"`
 }

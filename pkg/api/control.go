@@ -23,6 +23,12 @@ type Control struct {
 	Asking  []ControlAsk `json:"asking,omitempty" doc:"Who asks for it, oldest first"`
 }
 
+// InControl is who has the control lease of a desktop.
+type InControl struct {
+	Holder string      `json:"holder"`
+	Kind   ControlKind `json:"kind" enum:"agent,person"`
+}
+
 // ControlAsk is somebody who asks for the control lease.
 type ControlAsk struct {
 	Holder string      `json:"holder"`

@@ -97,6 +97,8 @@ type Desktop struct {
 	Adopted       bool              `json:"adopted,omitempty" doc:"Found running after a restart of the daemon"`
 	MemoryPrivate int64             `json:"memory_private_bytes,omitempty"`
 	DiskPrivate   int64             `json:"disk_private_bytes,omitempty"`
+	CPUSeconds    float64           `json:"cpu_seconds,omitempty" doc:"What its present process has taken of the host's cores so far"`
+	InControl     *InControl        `json:"in_control,omitempty" doc:"Who has the control lease; absent: nobody"`
 }
 
 // DesktopList is a list, newest first.

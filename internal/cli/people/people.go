@@ -141,20 +141,22 @@ func (a *app) openCmd() *cobra.Command {
 	spec := api.CreateTicket{Kind: api.TicketView}
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use: "open D", Short: "Print a link by which a person watches a desktop",
+		Use: "open [D]", Short: "Print a link by which a person watches a desktop, or all of them",
 		Long: `Prints a link that lets whoever has it watch the desktop for a while, and with the
 role control take over: with admin from other people too. It ends with its time,
-or with the token that it was made with.`,
-		Example: `  vmhost open first
+or with the token that it was made with.
+
+Without a desktop the link is to the dashboard, with every desktop of the project:
+under role control its holder makes and forks desktops, and lets them rest and go
+on, and under admin he deletes them.`,
+		Example: `  vmhost open
+  vmhost open --role admin
+  vmhost open first
   vmhost open first --role control --ttl 1h`,
-		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteDesktops(1),
+		Args: command.Args(0, 1), ValidArgsFunction: a.CompleteDesktops(1),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			d, err := a.Desktop(given[0])
-			if err != nil {
-				return err
-			}
 			spec.TTLS = int(ttl.Seconds())
-			t, err := d.Tickets().Create(cmd.Context(), spec)
+			t, err := a.ticket(cmd.Context(), given, spec)
 			if err != nil {
 				return err
 			}
@@ -162,7 +164,23 @@ or with the token that it was made with.`,
 		},
 	}
 	cmd.Flags().StringVar(&spec.Role, "role", "view", "what its holder may do: view, control or admin")
-	cmd.Flags().DurationVar(&ttl, "ttl", 0, "how long it is valid, at most a day (default 10m)")
+	cmd.Flags().DurationVar(&ttl, "ttl", 0, "how long it is valid, at most a day (default 10m, of the dashboard 8h)")
 	command.OneOf(cmd, "role", "view", "control", "admin")
 	return cmd
+}
+
+// ticket makes a ticket of a desktop, or of the project when none is named.
+func (a *app) ticket(ctx context.Context, given []string, spec api.CreateTicket) (api.Ticket, error) {
+	if len(given) == 0 {
+		c, err := a.Client()
+		if err != nil {
+			return api.Ticket{}, err
+		}
+		return c.ProjectTickets().Create(ctx, spec)
+	}
+	d, err := a.Desktop(given[0])
+	if err != nil {
+		return api.Ticket{}, err
+	}
+	return d.Tickets().Create(ctx, spec)
 }

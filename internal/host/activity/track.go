@@ -185,7 +185,9 @@ type screen struct {
 
 // Shot implements live.Screen.
 func (s screen) Shot(ctx context.Context, shot live.Shot) (live.Picture, error) {
-	defer s.m.Enter()()
+	if !shot.Peek {
+		defer s.m.Enter()()
+	}
 	return s.Screen.Shot(ctx, shot)
 }
 

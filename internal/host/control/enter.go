@@ -122,6 +122,23 @@ func (d *Desk) Status(ctx context.Context, id string, who Holder) (api.Control, 
 	return e.lease.View(who), nil
 }
 
+// Holder says who has control of a desktop now; nil: nobody. What an earlier run of
+// the host has left is nobody's until somebody asks for it.
+func (d *Desk) Holder(id string) *api.InControl {
+	d.mu.Lock()
+	e := d.by[id]
+	d.mu.Unlock()
+	if e == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.lease.Held() {
+		return nil
+	}
+	return &api.InControl{Holder: e.lease.Holder.Name, Kind: e.lease.Holder.Kind}
+}
+
 // Change does what a holder, or who wants to be, asks for, and answers when it is
 // done: who takes control may use it then. A request waits so long for its turn.
 func (d *Desk) Change(ctx context.Context, id string, who Holder, req api.ChangeControl, wait time.Duration) (api.Control, error) {

@@ -215,6 +215,8 @@ type Shot struct {
 	// Unless is the ETag that the caller has; when the picture is still the same
 	// nothing is encoded.
 	Unless string
+	// Peek says that taking it is no use of the desktop.
+	Peek bool
 }
 
 // Picture answers a Shot.

@@ -1,6 +1,7 @@
 package ticket
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -19,8 +20,8 @@ type Role string
 // Roles.
 const (
 	View    Role = "view"    // look
-	Control Role = "control" // take control, paste, drop files
-	Admin   Role = "admin"   // take control from anybody
+	Control Role = "control" // take control, paste, drop files; of a project: make desktops, let them rest and go on
+	Admin   Role = "admin"   // take control from anybody; of a project: delete desktops
 )
 
 func roles() []Role { return []Role{View, Control, Admin} }
@@ -50,8 +51,16 @@ type Log interface {
 // browser sends that to nobody, so that it is in no log.
 const ViewPath = "/view/"
 
+// projectPath is where the page of a project is, with its ticket in the same place.
+const projectPath = "/"
+
+// projectTTL is how long a ticket of a project is valid when nothing is said: a day's
+// work.
+const projectTTL = 8 * time.Hour
+
 // Issue makes a ticket that lets people watch a desktop in a role, view if none is
-// named. It ends with the token of who asks for it.
+// named; with an empty ref every desktop of the project. It ends with the token of
+// who asks for it.
 func (v *Views) Issue(ctx context.Context, who token.Principal, ref string, req api.CreateTicket) (api.Ticket, error) {
 	role := Role(req.Role)
 	if role == "" {
@@ -63,11 +72,15 @@ func (v *Views) Issue(ctx context.Context, who token.Principal, ref string, req 
 	if role == Admin && !who.Can(token.ScopeAdmin) {
 		return api.Ticket{}, api.Errorf(api.CodeForbidden, "a ticket of role admin takes a token of scope %q", token.ScopeAdmin)
 	}
-	d, err := v.Find(ctx, who.Project, ref)
+	page, ttl := projectPath, cmp.Or(time.Duration(req.TTLS)*time.Second, projectTTL)
+	d, err := v.about(ctx, who.Project, ref)
 	if err != nil {
 		return api.Ticket{}, err
 	}
-	secret, err := v.Book.Issue(Grant{Desktop: d.ID, Project: who.Project, Token: who.TokenID, Role: role}, time.Duration(req.TTLS)*time.Second)
+	if ref != "" {
+		page, ttl = ViewPath+url.PathEscape(d.ID), time.Duration(req.TTLS)*time.Second
+	}
+	secret, err := v.Book.Issue(Grant{Desktop: d.ID, Project: who.Project, Token: who.TokenID, Role: role}, ttl)
 	if err != nil {
 		return api.Ticket{}, coded(err)
 	}
@@ -80,12 +93,10 @@ func (v *Views) Issue(ctx context.Context, who token.Principal, ref string, req 
 		Detail: string(role) + " until " + g.Expires.UTC().Format(time.RFC3339),
 	}})
 	if err != nil {
-		v.Book.RevokeID(d.ID, g.ID)
+		v.Book.RevokeID(g.Project, d.ID, g.ID)
 		return api.Ticket{}, err
 	}
-	return api.Ticket{
-		ID: g.ID, Ticket: secret, URL: ViewPath + url.PathEscape(d.ID) + "#ticket=" + secret, Expires: g.Expires.UTC(), Role: string(role),
-	}, nil
+	return api.Ticket{ID: g.ID, Ticket: secret, URL: page + "#ticket=" + secret, Expires: g.Expires.UTC(), Role: string(role)}, nil
 }
 
 // Exchange makes the secret of one browser.
@@ -103,14 +114,15 @@ func (v *Views) Check(secret string) (Grant, error) {
 	return g, coded(err)
 }
 
-// List lists the tickets of a desktop without their secrets, ports' too.
+// List lists the tickets of a desktop without their secrets, ports' too; with an
+// empty ref those of the project.
 func (v *Views) List(ctx context.Context, project, ref string) ([]api.Ticket, error) {
-	d, err := v.Find(ctx, project, ref)
+	d, err := v.about(ctx, project, ref)
 	if err != nil {
 		return nil, err
 	}
 	list := []api.Ticket{}
-	for _, g := range v.Book.Of(d.ID) {
+	for _, g := range v.Book.Of(project, d.ID) {
 		list = append(list, api.Ticket{ID: g.ID, Role: string(g.Role), Port: g.Port, Expires: g.Expires.UTC()})
 	}
 	return list, nil
@@ -118,14 +130,22 @@ func (v *Views) List(ctx context.Context, project, ref string) ([]api.Ticket, er
 
 // Revoke ends a ticket, what was begun under it included.
 func (v *Views) Revoke(ctx context.Context, project, ref, id string) error {
-	d, err := v.Find(ctx, project, ref)
+	d, err := v.about(ctx, project, ref)
 	if err != nil {
 		return err
 	}
-	if !v.Book.RevokeID(d.ID, id) {
-		return api.Errorf(api.CodeNotFound, "desktop %s has no ticket %q", d.Name, id)
+	if !v.Book.RevokeID(project, d.ID, id) {
+		return api.Errorf(api.CodeNotFound, "%s has no ticket %q", cmp.Or(d.Name, "the project"), id)
 	}
 	return nil
+}
+
+// about describes the desktop of a ticket; an empty ref is a project's.
+func (v *Views) about(ctx context.Context, project, ref string) (api.Desktop, error) {
+	if ref == "" {
+		return api.Desktop{}, nil
+	}
+	return v.Find(ctx, project, ref)
 }
 
 // coded gives errors of a book their codes.

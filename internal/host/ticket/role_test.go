@@ -45,7 +45,7 @@ func TestExchange(t *testing.T) {
 		if _, _, err := b.Exchange(first); !errors.Is(err, ticket.ErrUnknown) {
 			t.Errorf("a browser's secret is exchanged: %v", err)
 		}
-		if list := b.Of("d1"); len(list) != 1 || list[0].ID != g.ID {
+		if list := b.Of("", "d1"); len(list) != 1 || list[0].ID != g.ID {
 			t.Errorf("tickets %+v", list)
 		}
 		for err == nil {
@@ -60,7 +60,7 @@ func TestExchange(t *testing.T) {
 		}
 		ctx, cancel := got.Bind(t.Context())
 		defer cancel()
-		if b.RevokeID("d2", g.ID) || !b.RevokeID("d1", g.ID) {
+		if b.RevokeID("", "d2", g.ID) || b.RevokeID("p", "d1", g.ID) || !b.RevokeID("", "d1", g.ID) {
 			t.Error("a ticket is not ended under its desktop alone")
 		}
 		synctest.Wait()

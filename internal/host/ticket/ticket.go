@@ -35,7 +35,7 @@ const maxSessions = 64
 // Grant is what a ticket opens.
 type Grant struct {
 	ID      string // names it without opening anything
-	Desktop string // id
+	Desktop string // id; empty: every desktop of the project
 	Project string
 	Token   string // id of the bearer token that asked for it
 	Port    int    // 0: it has a role
@@ -152,13 +152,14 @@ func (b *Book) Exchange(secret string) (string, Grant, error) {
 	return made, g, nil
 }
 
-// Of lists the tickets of a desktop, those that end first before the others.
-func (b *Book) Of(desktop string) []Grant {
+// Of lists the tickets of a desktop, or with "" those of the project alone; those that
+// end first before the others.
+func (b *Book) Of(project, desktop string) []Grant {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var list []Grant
 	for _, g := range b.grants {
-		if g.Desktop == desktop && g.Session == "" && b.now().Before(g.Expires) {
+		if g.Project == project && g.Desktop == desktop && g.Session == "" && b.now().Before(g.Expires) {
 			list = append(list, g)
 		}
 	}
@@ -177,9 +178,10 @@ func (b *Book) RevokeToken(id string) {
 	b.revoke(func(g Grant) bool { return g.Token == id })
 }
 
-// RevokeID ends one ticket of a desktop, and what was begun under it.
-func (b *Book) RevokeID(desktop, id string) (existed bool) {
-	return b.revoke(func(g Grant) bool { return g.Desktop == desktop && g.ID == id })
+// RevokeID ends one ticket of a desktop, or with "" of the project alone, and what
+// was begun under it.
+func (b *Book) RevokeID(project, desktop, id string) (existed bool) {
+	return b.revoke(func(g Grant) bool { return g.Project == project && g.Desktop == desktop && g.ID == id })
 }
 
 func (b *Book) revoke(which func(Grant) bool) (found bool) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/deskfork/deskfork/internal/host"
 	"github.com/deskfork/deskfork/internal/host/fault"
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/server/param"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -71,11 +72,11 @@ func (d *desk) registerDesktops() {
 		Summary: "Create a desktop of an image or a snapshot", DefaultStatus: http.StatusCreated,
 		Description: "It is a clone of the image's boot snapshot where one fits this host, else it boots; origin and origin_reason tell. " +
 			"Answers when the desktop is admitted and its machine begins to start, or when the stage named by wait is reached.",
-	}, route.Write.Long(), d.create)
+	}, route.Write.Long().ForProject(ticket.Control), d.create)
 	route.Call(d.routes, huma.Operation{
 		OperationID: "list-desktops", Method: http.MethodGet, Path: "/v1/desktops", Tags: []string{"desktops"},
 		Summary: "List the desktops of the token's project",
-	}, route.Read, func(ctx context.Context, in *listIn) (*route.Reply[api.DesktopList], error) {
+	}, route.Read.ForProject(ticket.View), func(ctx context.Context, in *listIn) (*route.Reply[api.DesktopList], error) {
 		list, err := d.host.Desktops(ctx, route.Project(ctx), host.ListFilter{
 			Labels: in.Label, State: api.DesktopState(in.State), Name: in.Name,
 		})
@@ -84,7 +85,7 @@ func (d *desk) registerDesktops() {
 	route.Call(d.routes, huma.Operation{
 		OperationID: "get-desktop", Method: http.MethodGet, Path: "/v1/desktops/{desktop}", Tags: []string{"desktops"},
 		Summary: "Describe a desktop",
-	}, route.Read, func(ctx context.Context, in *route.InDesktop) (*route.Reply[api.Desktop], error) {
+	}, route.Read.ForProject(ticket.View), func(ctx context.Context, in *route.InDesktop) (*route.Reply[api.Desktop], error) {
 		v, err := d.host.Desktop(ctx, route.Project(ctx), in.Desktop)
 		return &route.Reply[api.Desktop]{Body: v}, err
 	})
@@ -99,7 +100,7 @@ func (d *desk) registerDesktops() {
 		OperationID: "delete-desktop", Method: http.MethodDelete, Path: "/v1/desktops/{desktop}", Tags: []string{"desktops"},
 		Summary: "Delete a desktop", Description: "Repeatable: what is gone already is no error.",
 		DefaultStatus: http.StatusNoContent,
-	}, route.Write.Long(), func(ctx context.Context, in *route.InDesktop) (*route.None, error) {
+	}, route.Write.Long().ForProject(ticket.Admin), func(ctx context.Context, in *route.InDesktop) (*route.None, error) {
 		return nil, d.host.Delete(ctx, route.Project(ctx), in.Desktop)
 	})
 }

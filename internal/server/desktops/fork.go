@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deskfork/deskfork/internal/host/fault"
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/server/param"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -30,7 +31,7 @@ func (d *desk) registerFork() {
 		Description: "All children are of one instant; windows, running programs, execs under their ids, files and the clipboard are in each. " +
 			"The desktop itself goes on. Answers when the instant is sealed and the children are admitted, or when all of them have reached " +
 			"the stage named by wait. When one fails to, the problem is its failure and names all of them; they stay.",
-	}, route.Write.Long(), d.fork)
+	}, route.Write.Long().ForProject(ticket.Control), d.fork)
 }
 
 func (d *desk) fork(ctx context.Context, in *forkIn) (*route.Reply[api.DesktopList], error) {

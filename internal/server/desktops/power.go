@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/pkg/api"
 )
@@ -40,7 +41,7 @@ func (d *desk) registerPower() {
 		route.Call(d.routes, huma.Operation{
 			OperationID: t.verb + "-desktop", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/" + t.verb, Tags: []string{"desktops"},
 			Summary: t.summary, Description: t.doc,
-		}, route.Write.Long(), func(ctx context.Context, in *route.InDesktop) (*route.Reply[api.Desktop], error) {
+		}, route.Write.Long().ForProject(ticket.Control), func(ctx context.Context, in *route.InDesktop) (*route.Reply[api.Desktop], error) {
 			v, err := t.do(ctx, route.Project(ctx), in.Desktop)
 			return &route.Reply[api.Desktop]{Body: v}, err
 		})
@@ -68,7 +69,7 @@ func (d *desk) registerTree() {
 		OperationID: "tree", Method: http.MethodGet, Path: "/v1/tree", Tags: []string{"desktops"},
 		Summary:     "The lineage of the project's desktops",
 		Description: "Who came from whom, what each shares and what it costs. Parents come before their children.",
-	}, route.Read, func(ctx context.Context, _ *struct{}) (*route.Reply[api.Tree], error) {
+	}, route.Read.ForProject(ticket.View), func(ctx context.Context, _ *struct{}) (*route.Reply[api.Tree], error) {
 		t, err := d.host.Tree(ctx, route.Project(ctx))
 		return &route.Reply[api.Tree]{Body: t}, err
 	})

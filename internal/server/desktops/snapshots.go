@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deskfork/deskfork/internal/host/fault"
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/server/param"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/spec"
@@ -36,14 +37,14 @@ func (d *desk) registerSnapshots() {
 		OperationID: "create-snapshot", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/snapshots", Tags: tags,
 		Summary: "Keep the present instant of a desktop under a name", DefaultStatus: http.StatusCreated,
 		Description: "Memory, screen, running programs and disks. The desktop goes on. It answers when all is on disk and its digest is known.",
-	}, route.Write.Long(), func(ctx context.Context, in *snapshotIn) (*snapshotOut, error) {
+	}, route.Write.Long().ForProject(ticket.Control), func(ctx context.Context, in *snapshotIn) (*snapshotOut, error) {
 		v, err := d.host.Snapshots.Create(ctx, route.Project(ctx), in.Desktop, in.Body, in.Key)
 		return &snapshotOut{Location: "/v1/snapshots/" + v.ID, Body: v}, err
 	})
 	route.Call(d.routes, huma.Operation{
 		OperationID: "list-snapshots", Method: http.MethodGet, Path: "/v1/snapshots", Tags: tags,
 		Summary: "List the snapshots of the token's project, newest first",
-	}, route.Read, func(ctx context.Context, _ *struct{}) (*route.Reply[api.SnapshotList], error) {
+	}, route.Read.ForProject(ticket.View), func(ctx context.Context, _ *struct{}) (*route.Reply[api.SnapshotList], error) {
 		list, err := d.host.Snapshots.List(ctx, route.Project(ctx))
 		return &route.Reply[api.SnapshotList]{Body: api.SnapshotList{Snapshots: list}}, err
 	})

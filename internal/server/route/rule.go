@@ -29,6 +29,7 @@ type Rule struct {
 	nested bool  // see Nested
 
 	role ticket.Role // that admits too; empty: no ticket does
+	wide bool        // a project's tickets alone do
 }
 
 // Rules of short calls whose body is JSON.
@@ -48,8 +49,12 @@ var (
 // Long is the rule of a stream, a wait or a program.
 func (g Rule) Long() Rule { g.class = long; return g }
 
-// For lets a ticket of the desktop in that has a role, besides a token.
+// For lets a ticket of the desktop or of its project in that has a role, besides a
+// token.
 func (g Rule) For(role ticket.Role) Rule { g.role = role; return g }
+
+// ForProject is For without the tickets of one desktop.
+func (g Rule) ForProject(role ticket.Role) Rule { g.role, g.wide = role, true; return g }
 
 // Size is the rule with a limit of the body in bytes.
 func (g Rule) Size(limit int64) Rule { g.body = limit; return g }

@@ -139,8 +139,12 @@ func (t *Table) Admit(r *http.Request, g Rule, st *gate.State) (_ *http.Request,
 	}
 	secret := gate.Bearer(r)
 	if g.role != "" {
-		if shown, err := gate.Ticket(r, secret); shown != "" || err != nil {
-			return t.admitTicket(r, g, st, shown, err)
+		shown, err := gate.Tickets(r, secret)
+		if err != nil {
+			return r, nil, err
+		}
+		if len(shown) > 0 {
+			return t.admitTicket(r, g, st, shown)
 		}
 	}
 	if secret == "" {
@@ -158,18 +162,28 @@ func (t *Table) Admit(r *http.Request, g Rule, st *gate.State) (_ *http.Request,
 	return r.WithContext(ctx), end, nil
 }
 
-// admitTicket is Admit for who shows a ticket. The request's context ends with it.
-func (t *Table) admitTicket(r *http.Request, g Rule, st *gate.State, secret string, err error) (*http.Request, func(), error) {
+// admitTicket is Admit for who shows tickets: the one counts that fits and may do
+// most, the same on every route, so that its holder is always the same. The request's
+// context ends with it.
+func (t *Table) admitTicket(r *http.Request, g Rule, st *gate.State, secrets []string) (*http.Request, func(), error) {
 	var grant ticket.Grant
-	if err == nil {
-		grant, err = t.cfg.Ticket(secret)
+	var refused error
+	for _, secret := range secrets {
+		found, err := t.cfg.Ticket(secret)
+		if err == nil {
+			err = g.fits(found, r.PathValue("desktop"))
+		}
+		switch {
+		case err != nil && refused == nil:
+			refused = err
+		case err == nil && (grant.Role == "" || !grant.Role.Can(found.Role)):
+			grant = found
+		}
 	}
-	switch {
-	case err != nil:
-		return r, nil, err
-	case grant.Desktop != r.PathValue("desktop"):
-		return r, nil, api.Errorf(api.CodeForbidden, "the ticket is for another desktop; name the desktop by its id")
-	case !grant.Role.Can(g.role):
+	if grant.Role == "" {
+		return r, nil, refused
+	}
+	if !grant.Role.Can(g.role) {
 		return r, nil, api.Errorf(api.CodeForbidden, "a ticket of role %q may not do this: it takes %q", grant.Role, g.role)
 	}
 	st.Principal, st.Grant = token.Principal{TokenID: grant.Token, Project: grant.Project}, &grant
@@ -187,6 +201,19 @@ func (t *Table) Hold(r *http.Request) (_ context.Context, end func(), _ error) {
 	}
 	_, ctx, end, err := t.cfg.Enter(ctx, gate.Bearer(r))
 	return ctx, end, err
+}
+
+// fits says whether a ticket is for what a route is about.
+func (g Rule) fits(t ticket.Grant, desktop string) error {
+	switch {
+	case t.Desktop == "":
+		return nil // the project's desktops are looked up in it
+	case g.wide:
+		return api.Errorf(api.CodeForbidden, "the ticket is for one desktop; this takes one of the project")
+	case t.Desktop != desktop:
+		return api.Errorf(api.CodeForbidden, "the ticket is for another desktop; name the desktop by its id")
+	}
+	return nil
 }
 
 // Stream registers a plain handler and describes it in the OpenAPI document.

@@ -44,6 +44,7 @@ const exchangeBurst = 30
 func Register(t *route.Table, cfg Config) {
 	v := &views{Config: cfg, routes: t, rate: gate.NewRate(exchangeBurst, time.Second, cfg.Now)}
 	v.registerTickets()
+	v.registerWide()
 	v.registerControl()
 	v.registerRFB()
 	v.registerDrop()

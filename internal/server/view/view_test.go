@@ -43,7 +43,7 @@ func TestTickets(t *testing.T) {
 		{"nothing", "GET", path + "/control", "", nil, http.StatusUnauthorized},
 		{"as bearer", "GET", path + "/control", "", []string{"Authorization", "Bearer " + look.Ticket}, http.StatusOK},
 		{"another desktop", "GET", "/v1/desktops/" + second.ID + "/control", "", []string{"Authorization", "Bearer " + look.Ticket}, http.StatusForbidden},
-		{"other routes", "GET", path, "", []string{"Cookie", mine}, http.StatusUnauthorized},
+		{"other routes", "GET", path, "", []string{"Cookie", mine}, http.StatusForbidden},
 		{"a viewer takes", "POST", path + "/control", take, []string{"Cookie", mine, "Origin", d.url}, http.StatusForbidden},
 		{"from no page", "POST", path + "/control", take, []string{"Cookie", other}, http.StatusForbidden},
 		{"from another page", "POST", path + "/control", take, []string{"Cookie", other, "Origin", "https://evil.example"}, http.StatusForbidden},

@@ -62,6 +62,30 @@ func (t *Tickets) List(ctx context.Context) ([]api.Ticket, error) {
 	return list.Tickets, err
 }
 
+// ProjectTickets are links by which browsers see every desktop of the token's project
+// for a while.
+type ProjectTickets struct{ c *Client }
+
+// ProjectTickets are the tickets of the project.
+func (c *Client) ProjectTickets() *ProjectTickets { return &ProjectTickets{c} }
+
+// Create makes a link to the dashboard; its secret is in this answer and never said
+// again. The kind of the ticket is api.TicketView.
+func (t *ProjectTickets) Create(ctx context.Context, spec api.CreateTicket) (api.Ticket, error) {
+	return wire.Fetch[api.Ticket](ctx, t.c.server, wire.Call{Method: http.MethodPost, Path: "/v1/tickets", JSON: spec})
+}
+
+// List lists tickets without their secrets.
+func (t *ProjectTickets) List(ctx context.Context) ([]api.Ticket, error) {
+	list, err := wire.Fetch[api.TicketList](ctx, t.c.server, wire.Call{Path: "/v1/tickets"})
+	return list.Tickets, err
+}
+
+// Delete ends a ticket, and what was begun under it.
+func (t *ProjectTickets) Delete(ctx context.Context, id string) error {
+	return t.c.server.Run(ctx, wire.Call{Method: http.MethodDelete, Path: "/v1/tickets/" + wire.Seg(id)})
+}
+
 // Delete ends a ticket, and what was begun under it.
 func (t *Tickets) Delete(ctx context.Context, id string) error {
 	return t.d.c.server.Run(ctx, wire.Call{Method: http.MethodDelete, Path: t.d.path("/tickets/" + wire.Seg(id))})
