@@ -3,20 +3,16 @@
 package view_test
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
 	"image"
 	"image/color"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/vm/vmtest"
+	"github.com/deskfork/deskfork/test/browser"
 )
 
 // TestNoVNC: Debian's noVNC, unmodified, in Debian's Chromium shows the desktop pixel
@@ -25,10 +21,6 @@ func TestNoVNC(t *testing.T) {
 	const noVNC = "/usr/share/novnc"
 	if _, err := os.Stat(noVNC + "/vnc_lite.html"); err != nil {
 		t.Fatalf("Debian's package novnc is needed: %v", err)
-	}
-	modules, err := filepath.Abs("../../../test/browser/node_modules")
-	if err != nil {
-		t.Fatal(err)
 	}
 	d := newDoor(t, func(next http.Handler) http.Handler {
 		mux := http.NewServeMux()
@@ -41,30 +33,11 @@ func TestNoVNC(t *testing.T) {
 	for _, p := range points {
 		list = append(list, [2]int{p.X, p.Y})
 	}
-	arg, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", filepath.Join("testdata", "novnc.js"), d.url, d.desktop.ID, d.ticket("control").Ticket, string(arg))
-	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		t.Fatalf("noVNC shows nothing (scripts/deps.sh test installs what the test needs): %v", cmd.Wait())
-	}
+	script := browser.Start(t, "testdata/novnc.js", map[string]any{
+		"server": d.url, "desktop": d.desktop.ID, "ticket": d.ticket("control").Ticket, "points": list,
+	}, 5*time.Minute)
 	var got [][]int
-	if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
+	script.Next(&got)
 	want := picture()
 	for i, p := range points {
 		c := want.RGBAAt(p.X, p.Y)
@@ -88,11 +61,10 @@ func TestNoVNC(t *testing.T) {
 	until(t, "the key arrives", has(vmtest.Event{Kind: "key", Keysym: 'a', Keycode: 0x1e, Down: true}))
 	until(t, "the key is up", has(vmtest.Event{Kind: "key", Keysym: 'a', Keycode: 0x1e}))
 	d.screen().Fill(image.Rect(0, 0, 100, 100), color.White)
-	if !lines.Scan() || lines.Text() != "white" {
-		t.Errorf("noVNC says %q", lines.Text())
+	var last string
+	if script.Next(&last); last != "white" {
+		t.Errorf("noVNC says %q", last)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	script.Wait()
 	d.audited("viewer.joined", "control.taken", "control.released", "viewer.left")
 }
