@@ -6,9 +6,10 @@ export type Role = 'view' | 'control' | 'admin';
 export interface View {
   /** Id of the only desktop; absent: all of the project. */
   desktop?: string;
-  project?: string;
+  project: string;
   role: Role;
-  expires: string;
+  /** Absent: with the token. */
+  expires?: string;
 }
 
 export type State = 'starting' | 'ready' | 'failed' | 'stopped' | 'deleting' | 'paused' | 'suspended';
@@ -52,6 +53,9 @@ export interface Desktop {
   started?: string;
   memory_private_bytes?: number;
   disk_private_bytes?: number;
+  cpu_seconds?: number;
+  in_control?: { holder: string; kind: 'agent' | 'person' };
+  policy?: { ttl_s?: number; idle_s?: number; idle_action?: string };
 }
 
 /** One thing that happened. */

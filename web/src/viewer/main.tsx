@@ -13,7 +13,7 @@ async function main(root: HTMLElement): Promise<void> {
     const view = await begin(desktop);
     render(
       <Notice title="This page does not show the desktop yet">
-        <p>The link is good: it may {view.role} until {new Date(view.expires).toLocaleTimeString()}. Until the viewer is here, any VNC client shows the desktop.</p>
+        <p>The link is good: it may {view.role} until {new Date(view.expires ?? 0).toLocaleTimeString()}. Until the viewer is here, any VNC client shows the desktop.</p>
       </Notice>,
       root,
     );

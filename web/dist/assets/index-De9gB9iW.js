@@ -1,1 +1,0 @@
-import{n as e,r as t,t as n}from"./notice-CElpBt8_.js";var r=document.getElementById(`app`);r&&t(e(n,{title:`The dashboard is being built`}),r);
