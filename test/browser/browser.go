@@ -59,7 +59,7 @@ func Start(tb testing.TB, script string, arg any, limit time.Duration) *Script {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	s := &Script{tb: tb, cmd: exec.CommandContext(ctx, "node", script, string(given))}
-	s.cmd.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(dir, "node_modules"), "DRIVER="+filepath.Join(dir, "launch.js"))
+	s.cmd.Env = append(s.cmd.Environ(), "NODE_PATH="+filepath.Join(dir, "node_modules"), "DRIVER="+filepath.Join(dir, "launch.js"))
 	s.cmd.Stderr = os.Stderr
 	s.cmd.WaitDelay = 10 * time.Second
 	// So that it ends its browser itself.

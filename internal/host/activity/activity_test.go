@@ -79,3 +79,27 @@ func TestMeter(t *testing.T) {
 }
 
 type refusesToWait struct{ live.Execs }
+
+type still struct{ live.Screen }
+
+func (still) Shot(context.Context, live.Shot) (live.Picture, error) { return live.Picture{}, nil }
+
+// TestPeek: a glance at a screen is no use, a picture of it is.
+func TestPeek(t *testing.T) {
+	begun := time.Unix(1000, 0)
+	now := begun
+	m := activity.New(func() time.Time { return now })
+	l := activity.Track(&live.Desktop{Screen: still{}}, m)
+	now = now.Add(time.Hour)
+	for _, tc := range []struct {
+		shot live.Shot
+		want time.Time
+	}{{live.Shot{Peek: true}, begun}, {live.Shot{}, now}} {
+		if _, err := l.Screen.Shot(t.Context(), tc.shot); err != nil {
+			t.Fatal(err)
+		}
+		if last, busy := m.Last(); !last.Equal(tc.want) || busy {
+			t.Errorf("after %+v: last used %v, busy %t; want %v", tc.shot, last, busy, tc.want)
+		}
+	}
+}
