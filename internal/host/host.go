@@ -111,7 +111,9 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	}
 	h.metrics = metric.New(h.countStates, book.Collector())
 	h.Access = access.New(cfg.DataDir, db, h.keys, cfg.Now)
-	h.people(db, book) //nolint:contextcheck // a revoked token ends what is held, whoever revokes it
+	if err := h.people(db, book); err != nil { //nolint:contextcheck // a revoked token ends what is held, whoever revokes it
+		return nil, errors.Join(err, book.Close(), db.Close())
+	}
 	h.env = &desk.Env{
 		Provider: cfg.Provider, Store: db, Events: h.events, Metrics: h.metrics, Open: cfg.Open,
 		Cold: cfg.Limits, Clone: cfg.CloneLimits, UUIDs: &boot.UUIDs{}, Version: cfg.Version, Logger: cfg.Logger, Now: cfg.Now,

@@ -11,7 +11,7 @@ import (
 )
 
 // people makes what lets people watch and act.
-func (h *Host) people(db *store.Store, book *usage.Book) {
+func (h *Host) people(db *store.Store, book *usage.Book) error {
 	cfg, log := h.cfg, store.Audits{Store: db}
 	h.Controls = control.New(control.Config{
 		Log: log, Look: h.look, Use: h.act, Publish: h.events.Publish, Now: cfg.Now, Logger: cfg.Logger,
@@ -26,6 +26,7 @@ func (h *Host) people(db *store.Store, book *usage.Book) {
 		h.tickets.RevokeToken(id)
 		h.Controls.Revoke("token:" + id)
 	})
+	return h.tickets.Keep(cfg.DataDir)
 }
 
 // watch finds the screen of a desktop for somebody who looks at it: that is use.

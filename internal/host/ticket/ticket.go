@@ -1,6 +1,7 @@
 // Package ticket gives out short-lived rights to one desktop, for browsers, which
 // can carry no bearer token in a link: to reach one of its ports, or to watch and
-// control it in a role. Tickets live in memory: a restart of the host ends them.
+// control it in a role. Those of people live through a restart of the host, those of
+// ports do not.
 package ticket
 
 import (
@@ -34,14 +35,14 @@ const maxSessions = 64
 
 // Grant is what a ticket opens.
 type Grant struct {
-	ID      string // names it without opening anything
-	Desktop string // id; empty: every desktop of the project
-	Project string
-	Token   string // id of the bearer token that asked for it
-	Port    int    // 0: it has a role
-	Role    Role   // empty: it opens a port
-	Session string // of a browser that exchanged the ticket; empty: the ticket itself
-	Expires time.Time
+	ID      string    `json:"id"`      // names it without opening anything
+	Desktop string    `json:"desktop"` // id; empty: every desktop of the project
+	Project string    `json:"project"`
+	Token   string    `json:"token"`             // id of the bearer token that asked for it
+	Port    int       `json:"port,omitempty"`    // 0: it has a role
+	Role    Role      `json:"role,omitempty"`    // empty: it opens a port
+	Session string    `json:"session,omitempty"` // of a browser that exchanged the ticket; empty: the ticket itself
+	Expires time.Time `json:"expires"`
 
 	ended context.Context // ends when the ticket is revoked; nil: it cannot be
 	end   context.CancelFunc
@@ -67,6 +68,7 @@ type Book struct {
 	ended func(id string)
 
 	mu     sync.Mutex
+	file   string                      // guarded by mu; empty: nothing is kept
 	grants map[[sha256.Size]byte]Grant // guarded by mu
 }
 
@@ -101,7 +103,14 @@ func (b *Book) Issue(g Grant, ttl time.Duration) (string, error) {
 	if n >= maxTickets {
 		return "", ErrTooMany
 	}
-	b.grants[sha256.Sum256([]byte(secret))] = g
+	hash := sha256.Sum256([]byte(secret))
+	b.grants[hash] = g
+	if g.Role != "" {
+		if err := b.save(); err != nil {
+			b.drop(hash, g)
+			return "", err
+		}
+	}
 	return secret, nil
 }
 
@@ -148,7 +157,12 @@ func (b *Book) Exchange(secret string) (string, Grant, error) {
 	}
 	g.Session = token.NewID('v')
 	made := token.Secret()
-	b.grants[sha256.Sum256([]byte(made))] = g
+	hash := sha256.Sum256([]byte(made))
+	b.grants[hash] = g
+	if err := b.save(); err != nil {
+		delete(b.grants, hash)
+		return "", Grant{}, err
+	}
 	return made, g, nil
 }
 
@@ -192,6 +206,9 @@ func (b *Book) revoke(which func(Grant) bool) (found bool) {
 			b.drop(k, g)
 			ended = append(ended, g.ID)
 		}
+	}
+	if len(ended) > 0 {
+		b.saveLess()
 	}
 	b.mu.Unlock()
 	for _, id := range ended {
