@@ -6,6 +6,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/server/files"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/pkg/api"
@@ -65,7 +66,7 @@ func (s *Server) registerChanges() {
 	})
 	route.Call(s.routes, huma.Operation{
 		OperationID: "list-files", Method: http.MethodGet, Path: "/v1/desktops/{desktop}/list", Tags: []string{"files"}, Summary: "List a directory",
-	}, route.Read, func(ctx context.Context, in *listFilesIn) (*route.Reply[api.FileList], error) {
+	}, route.Read.For(ticket.Admin), func(ctx context.Context, in *listFilesIn) (*route.Reply[api.FileList], error) {
 		l, err := s.host.Guest(ctx, route.Project(ctx), in.Desktop)
 		if err != nil {
 			return nil, err

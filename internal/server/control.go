@@ -106,6 +106,7 @@ func (s *Server) input(ctx context.Context, in *inputIn) (*route.Reply[api.Input
 	}
 	var out api.InputReply
 	err := s.control(ctx, lease, func(ctx context.Context, l *live.Desktop) (err error) {
+		s.tell(ctx, lease, in.Body)
 		out, err = l.Input.Do(ctx, in.Body)
 		return err
 	})

@@ -45,7 +45,7 @@ func (s *Server) registerEvents() {
 		Parameters: append(spec.Path("desktop"), spec.Query("source", "string", "serial (default) or qemu"),
 			spec.Query("tail", "integer", "Lines from the end; default 200, negative: all"), spec.Query("follow", "boolean", "Go on until the machine ends")),
 		Responses: spec.Answers(http.StatusOK, "The log", "text/plain"),
-	}, route.Read.Long(), s.logs)
+	}, route.Read.Long().For(ticket.Admin), s.logs)
 }
 
 func (s *Server) sendEvents(w http.ResponseWriter, r *http.Request, ref string) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deskfork/deskfork/internal/host/program"
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/spec"
 	"github.com/deskfork/deskfork/internal/server/view"
@@ -62,7 +63,7 @@ func (s *Server) registerExecs() {
 		OperationID: "start-exec", Method: http.MethodPost, Path: "/v1/desktops/{desktop}/execs", Tags: []string{"execs"},
 		Summary: "Start a program", DefaultStatus: http.StatusCreated,
 		Description: "It belongs to the guest: attach to it, now or later, as often as needed.",
-	}, route.Write, func(ctx context.Context, in *execIn) (*route.Reply[api.ExecStatus], error) {
+	}, route.Write.For(ticket.Admin), func(ctx context.Context, in *execIn) (*route.Reply[api.ExecStatus], error) {
 		if err := s.mayExec(ctx, in.Desktop); err != nil {
 			return nil, err
 		}
@@ -132,5 +133,5 @@ func (s *Server) registerExec() {
 			spec.Query("err_from", "integer", "The same for stderr"),
 			spec.Query("stdin", "boolean", "Hold the program's standard input")),
 		Responses: spec.Switching(),
-	}, route.Write.Long(), s.attachExec)
+	}, route.Write.Long().For(ticket.Admin), s.attachExec)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/deskfork/deskfork/internal/host/live"
+	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/server/files"
 	"github.com/deskfork/deskfork/internal/server/param"
 	"github.com/deskfork/deskfork/internal/server/route"
@@ -31,7 +32,7 @@ func (s *Server) registerFiles() {
 		Description: "One range of Range is honoured; If-None-Match and If-Range take the ETag.",
 		Parameters:  append(spec.Path("desktop"), path, user, spec.Header("Range", "bytes=FROM-TO"), spec.Header("If-None-Match", "An ETag")),
 		Responses:   spec.Answers(http.StatusOK, "The bytes", octets),
-	}, route.Read.Long(), s.readFile)
+	}, route.Read.Long().For(ticket.Admin), s.readFile)
 	s.routes.Stream(huma.Operation{
 		OperationID: "write-file", Method: http.MethodPut, Path: files, Tags: tags, Summary: "Write a file",
 		Description: "Replaces it in one step when the last byte has come; before that the old one stays. If-None-Match: * refuses to replace.",
@@ -39,7 +40,7 @@ func (s *Server) registerFiles() {
 			spec.Query("parents", "boolean", "Make missing directories"), spec.Header("If-None-Match", "*")),
 		RequestBody: &huma.RequestBody{Required: true, Content: spec.Binary(octets)},
 		Responses:   s.routes.AnswersJSON(http.StatusCreated, api.FileInfo{}),
-	}, route.Write.Long().Size(route.Unlimited), s.writeFile)
+	}, route.Write.Long().Size(route.Unlimited).For(ticket.Admin), s.writeFile)
 	s.routes.Stream(huma.Operation{
 		OperationID: "read-archive", Method: http.MethodGet, Path: archive, Tags: tags, Summary: "Read a file or directory as a tar archive",
 		Parameters: append(spec.Path("desktop"), path, user),

@@ -57,3 +57,15 @@ type View struct {
 	Role    string    `json:"role"`
 	Expires time.Time `json:"expires,omitzero" doc:"Absent: with its token"`
 }
+
+// About is what people who watch a desktop are told of it.
+type About struct {
+	ID            string        `json:"id"`
+	Name          string        `json:"name"`
+	State         DesktopState  `json:"state"`
+	Waiting       string        `json:"waiting,omitempty" doc:"What its start waits for, while that takes long"`
+	Failure       *Error        `json:"failure,omitempty"`
+	Display       Display       `json:"display"`
+	Keyboard      string        `json:"keyboard,omitempty" doc:"XKB layout, or layout:variant"`
+	ControlPolicy ControlPolicy `json:"control_policy,omitzero"`
+}

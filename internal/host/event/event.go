@@ -43,6 +43,10 @@ const (
 	TypeControlLost     = "control.lost"
 	TypeControlAsked    = "control.asked"
 
+	// TypeInputBegun tells what is played on a desktop through the API, so that people
+	// who watch see whose it is.
+	TypeInputBegun = "input.begun"
+
 	TypeViewerJoined = "viewer.joined"
 	TypeViewerLeft   = "viewer.left"
 

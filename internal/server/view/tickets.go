@@ -103,7 +103,10 @@ func (v *views) registerTickets() {
 		Summary:       "Make a short-lived link under which a browser reaches one port of the guest, or watches the desktop",
 		Description:   "It ends with its time, with its token, or when it is revoked, and with it what was begun under it.",
 		DefaultStatus: http.StatusCreated,
-	}, route.Write, func(ctx context.Context, in *ticketIn) (*route.Reply[api.Ticket], error) {
+	}, route.Write.For(ticket.Admin), func(ctx context.Context, in *ticketIn) (*route.Reply[api.Ticket], error) {
+		if err := v.bound(ctx, &in.Body); err != nil {
+			return nil, err
+		}
 		issue := v.Host.Ports.Issue
 		if in.Body.Kind == api.TicketView {
 			issue = v.Host.Views.Issue

@@ -48,6 +48,7 @@ func Register(t *route.Table, cfg Config) {
 	v.registerControl()
 	v.registerRFB()
 	v.registerDrop()
+	v.registerAbout()
 }
 
 // Holder is who makes a request, as the control lease knows him. Under a ticket
