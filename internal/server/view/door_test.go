@@ -82,8 +82,8 @@ func picture() *image.RGBA {
 }
 
 // newDoor serves one desktop until the test ends. wrap puts another handler before
-// the server's; nil: none.
-func newDoor(t *testing.T, wrap func(http.Handler) http.Handler) *door {
+// the server's; nil: none. change adjusts the server.
+func newDoor(t *testing.T, wrap func(http.Handler) http.Handler, change ...func(*server.Config)) *door {
 	t.Helper()
 	d := &door{t: t, log: &logged{}}
 	d.Fixture = hosttest.New(t, func(c *host.Config) {
@@ -94,7 +94,11 @@ func newDoor(t *testing.T, wrap func(http.Handler) http.Handler) *door {
 		m.Screen().Draw(picture())
 		m.Guest.Desktop.Override(hosttest.DrawnWindows)
 	})
-	s, err := server.New(server.Config{Host: d.Host, Address: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(d.log, nil))})
+	cfg := server.Config{Host: d.Host, Address: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(d.log, nil))}
+	for _, fn := range change {
+		fn(&cfg)
+	}
+	s, err := server.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

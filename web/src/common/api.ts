@@ -28,6 +28,8 @@ export interface Options {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
+  /** The page may be gone before the answer. */
+  keepalive?: boolean;
 }
 
 /** request sends a request and answers with the response, whose status is below 400. */
@@ -42,7 +44,7 @@ export async function request(method: string, path: string, opt: Options = {}): 
   }
   let resp: Response;
   try {
-    resp = await fetch(path, { method, headers, body, credentials: 'same-origin', redirect: 'error', signal: opt.signal ?? null });
+    resp = await fetch(path, { method, headers, body, credentials: 'same-origin', redirect: 'error', signal: opt.signal ?? null, keepalive: opt.keepalive === true });
   } catch (e) {
     if (opt.signal?.aborted) throw e;
     throw new Problem(0, 'unreachable', 'The server does not answer.', 'It may be restarting. The page tries again by itself.', true);
