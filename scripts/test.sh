@@ -47,6 +47,9 @@ host() {
 	local status=0
 	step "build, vet"
 	make --no-print-directory cross vet || status=$?
+	step "pages: their tests, and whether what is embedded was built from what is here"
+	{ npm ci --prefix web && npm test --prefix web && make --no-print-directory web &&
+		git diff --exit-code --stat -- web/dist; } || status=$?
 	step "tests of packages"
 	# What is cached there is Debian's packages for the small images of the tests.
 	export DESKFORK_TEST_CACHE=$TESTDATA/test-cache
