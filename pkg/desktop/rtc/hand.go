@@ -112,7 +112,11 @@ func (h *Hand) Run(ctx context.Context) {
 			if m.Kind == KindButtons {
 				held = m.Held
 			}
-			if err := h.play(ctx, m, held); err != nil && m.Kind != KindMove && ctx.Err() == nil {
+			err := h.play(ctx, m, held)
+			if err != nil || m.Kind == KindRelease {
+				held = 0 // what is down no more, or never went down, no later move presses
+			}
+			if err != nil && m.Kind != KindMove && ctx.Err() == nil {
 				h.answer(refused(m.Seq, codeOf(err), err.Error()))
 			}
 		}
