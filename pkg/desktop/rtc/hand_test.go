@@ -77,8 +77,8 @@ func TestHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{calls: make(chan string, 32)}
 		keys := 0
-		var told []string
-		h := rtc.NewHand(r, "v", func() { keys++ }, func(b []byte) { told = append(told, string(b)) })
+		answers := make(chan string, 8)
+		h := rtc.NewHand(r, "v", func() { keys++ }, func(b []byte) { answers <- string(b) })
 		for _, m := range []struct {
 			raw     []byte
 			ordered bool
@@ -95,7 +95,7 @@ func TestHand(t *testing.T) {
 			{[]byte{6, 0, 0, 0, 9}, true},
 			{[]byte{1, 0, 0, 0, 10, 0, 7, 0, 7}, false}, // the button is up by now
 			{[]byte{2, 0, 0, 0, 11, 0, 13, 0, 13, 0, 1}, true},
-			{[]byte{1, 0, 0, 0, 12, 0, 8, 0, 8}, false}, // was never pressed
+			{[]byte{1, 0, 0, 0, 12, 0, 8, 0, 8}, false},            // was never pressed
 			{[]byte{1, 0xff, 0xff, 0xff, 0xff, 0, 9, 0, 9}, false}, // from before
 		} {
 			if err := h.Take(t.Context(), m.raw, m.ordered); err != nil {
@@ -122,6 +122,11 @@ func TestHand(t *testing.T) {
 		want := "[pointer (1,1) 0 pointer (3,3) 4 scroll (3,3) (-120,120) text Grüße stay paste clip release pointer (7,7) 0 pointer (13,13) 1 pointer (8,8) 0 release]"
 		if fmt.Sprint(got) != want || keys != 1 {
 			t.Errorf("played %v, %d keys; want %s", got, keys, want)
+		}
+		close(answers)
+		var told []string
+		for a := range answers {
+			told = append(told, a)
 		}
 		if len(told) != 2 || !slices.Contains(told, "\x13copied") {
 			t.Errorf("told %q", told)
