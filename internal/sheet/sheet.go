@@ -10,6 +10,7 @@ import (
 	"image/draw"
 	"image/png"
 	"io"
+	"unicode/utf8"
 
 	scale "golang.org/x/image/draw"
 	"golang.org/x/image/font"
@@ -78,6 +79,11 @@ func fit(at, cell image.Point, shape image.Rectangle) image.Rectangle {
 	}
 	at = at.Add(cell.Sub(size).Div(2))
 	return image.Rectangle{Min: at, Max: at.Add(size)}
+}
+
+// long is how wide a line is that write magnifies to a height.
+func long(f *basicfont.Face, height int, text string) int {
+	return (utf8.RuneCountInString(text)*f.Advance*height + f.Height - 1) / f.Height
 }
 
 // write writes one line with its top left corner at a place, magnified to a height

@@ -27,7 +27,7 @@ const (
 	thumbWidth, thumbHeight = 256, 160
 	lineHeight              = thumbHeight + gap
 	indent                  = 96
-	words                   = 560 // beside the picture
+	leastWords, mostWords   = 560, 1280 // beside the picture
 )
 
 // Tree writes a PNG of a tree: a line for each node, its picture below and to
@@ -36,14 +36,15 @@ func Tree(w io.Writer, nodes []Node) error {
 	if len(nodes) == 0 {
 		return errors.New("a tree needs a node")
 	}
-	deepest := 0
+	deepest, wide := 0, 0
 	for i, n := range nodes {
 		if n.Depth < 0 || n.Depth > 0 && (i == 0 || n.Depth > nodes[i-1].Depth+1) {
 			return fmt.Errorf("node %q stands %d deep, below nobody", n.Title, n.Depth)
 		}
 		deepest = max(deepest, n.Depth)
+		wide = max(wide, n.Depth*indent+n.words())
 	}
-	paper := image.NewRGBA(image.Rect(0, 0, 2*gap+deepest*indent+thumbWidth+words, gap+len(nodes)*lineHeight))
+	paper := image.NewRGBA(image.Rect(0, 0, 3*gap+thumbWidth+wide, gap+len(nodes)*lineHeight))
 	draw.Draw(paper, paper.Bounds(), image.White, image.Point{}, draw.Src)
 	last := make([]int, deepest+1) // where the line to the children of each depth begins
 	for i, n := range nodes {
@@ -62,6 +63,12 @@ func Tree(w io.Writer, nodes []Node) error {
 	return nil
 }
 
+// words is how wide the words beside the picture are.
+func (n Node) words() int {
+	title, note := long(inconsolata.Bold8x16, titleSize, n.Title), long(inconsolata.Regular8x16, noteSize, n.Note)
+	return min(max(title, note, leastWords), mostWords)
+}
+
 func (n Node) draw(paper draw.Image, at image.Point) error {
 	place := image.Rectangle{Min: at, Max: at.Add(image.Pt(thumbWidth, thumbHeight))}
 	if n.PNG == nil {
@@ -74,8 +81,8 @@ func (n Node) draw(paper draw.Image, at image.Point) error {
 		scale.CatmullRom.Scale(paper, fit(at, place.Size(), img.Bounds()), img, img.Bounds(), scale.Src, nil)
 	}
 	beside := image.Pt(place.Max.X+gap, at.Y+thumbHeight/2-titleSize)
-	write(paper, inconsolata.Bold8x16, beside, titleSize, words-gap, n.Title)
-	write(paper, inconsolata.Regular8x16, beside.Add(image.Pt(0, titleSize+4)), noteSize, words-gap, n.Note)
+	write(paper, inconsolata.Bold8x16, beside, titleSize, n.words(), n.Title)
+	write(paper, inconsolata.Regular8x16, beside.Add(image.Pt(0, titleSize+4)), noteSize, n.words(), n.Note)
 	return nil
 }
 

@@ -45,6 +45,36 @@ func TestTree(t *testing.T) {
 	}
 }
 
+// TestTreeWords: the paper is as wide as its longest line, whose last letter is there.
+func TestTreeWords(t *testing.T) {
+	const note = "removed, needed, its own: 1023.9 MiB memory, 1023.9 MiB diskM"
+	var b bytes.Buffer
+	if err := sheet.Tree(&b, []sheet.Node{{}, {Picture: sheet.Picture{Title: "fork", Note: note}, Depth: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	img, err := png.Decode(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const letter = 12 // pixels
+	left := 24 + 96 + 256 + 24
+	if got, want := img.Bounds().Dx(), left+len(note)*letter+24; got != want {
+		t.Errorf("the paper is %d wide, want %d", got, want)
+	}
+	last := image.Rect(left+(len(note)-1)*letter, 24+184, left+len(note)*letter, 24+184+160)
+	ink := 0
+	for y := last.Min.Y; y < last.Max.Y; y++ {
+		for x := last.Min.X; x < last.Max.X; x++ {
+			if r, _, _, _ := img.At(x, y).RGBA(); r < 0x8000 {
+				ink++
+			}
+		}
+	}
+	if ink == 0 {
+		t.Error("the last letter of the note is missing")
+	}
+}
+
 func TestTreeRefuses(t *testing.T) {
 	for name, nodes := range map[string][]sheet.Node{
 		"nobody":           nil,
