@@ -11,6 +11,7 @@ import (
 	"github.com/deskfork/deskfork/internal/x/atomicfile"
 	"github.com/deskfork/deskfork/internal/x/proc"
 	"github.com/deskfork/deskfork/pkg/vm"
+	"github.com/deskfork/deskfork/pkg/vm/qemu/owner"
 )
 
 //go:embed probe.bin
@@ -39,6 +40,8 @@ type key struct {
 	CPU     string         `json:"cpu"`
 	Want    vm.Accelerator `json:"want"`
 	UID     int            `json:"uid"`
+	// Groups of that user: who joins that of the device need not boot.
+	Groups string `json:"groups"`
 	// KVM is the device node as it is now: owner and mode may be mended
 	// without a boot.
 	KVM string `json:"kvm"`
@@ -54,10 +57,12 @@ func (p *Prober) key(want vm.Accelerator) (key, error) {
 	if err != nil {
 		return key{}, err
 	}
-	k := key{Boot: boot, QEMU: p.cfg.QEMU, Version: p.cfg.Version, CPU: p.cfg.CPU, Want: want, UID: os.Geteuid(), KVM: "none"}
-	if p.cfg.Credential != nil {
-		k.UID = int(p.cfg.Credential.Uid)
+	k := key{Boot: boot, QEMU: p.cfg.QEMU, Version: p.cfg.Version, CPU: p.cfg.CPU, Want: want, KVM: "none"}
+	cred := p.cfg.Credential
+	if cred == nil {
+		cred = owner.Self().Credential()
 	}
+	k.UID, k.Groups = int(cred.Uid), fmt.Sprint(cred.Gid, cred.Groups)
 	var st unix.Stat_t
 	if unix.Stat(kvmDevice, &st) == nil {
 		k.KVM = fmt.Sprintf("%o %d:%d", st.Mode, st.Uid, st.Gid)

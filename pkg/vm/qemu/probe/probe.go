@@ -114,6 +114,13 @@ func Find(configured, name string) string {
 	return name
 }
 
+// shut says that /dev/kvm was not opened: what it would run nobody knows.
+func shut(r accel.Result) bool {
+	return slices.ContainsFunc(r.Outcomes, func(o accel.Outcome) bool {
+		return o.Accelerator == vm.AccelKVM && strings.Contains(o.Detail, "Permission denied") // QEMU's words
+	})
+}
+
 // Accelerated says what the accelerator probe found.
 func Accelerated(r accel.Result, err error) vm.Probe {
 	pr := vm.Probe{Name: Accelerator, OK: err == nil && r.Accelerator == vm.AccelKVM, Detail: r.Reason}
@@ -123,6 +130,9 @@ func Accelerated(r accel.Result, err error) vm.Probe {
 	case !pr.OK:
 		pr.Cost = "software emulation: guests run several times slower"
 		pr.Fix = "use a host whose /dev/kvm runs guests (bare metal, or nested virtualisation switched on)"
+		if shut(r) {
+			pr.Fix = "give the user read and write access to /dev/kvm, e.g. by its group; log in anew and start vmhost again"
+		}
 	}
 	if r.Cached {
 		pr.Detail += " (measured earlier in this boot)"
