@@ -31,7 +31,7 @@ up: ## from a bare machine to a desktop under control
 	@scripts/up.sh
 
 .PHONY: down
-down: ## stop what `make up` started
+down: ## stop what `make up` started; ALL=1 removes every other desktop too
 	@scripts/down.sh
 
 .PHONY: deps

@@ -1,14 +1,27 @@
 #!/bin/bash
-# Stops what `make up` started: its desktop, then the daemon.
+# Stops what `make up` started: its desktop, then the daemon. Desktops outlive the
+# daemon: those that others have made are named, and removed with ALL=1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${DATA:?set by the Makefile}"
-name=${NAME:-first}
-if [ -x bin/vmhost ] && bin/vmhost --data-dir "$DATA" version --server >/dev/null 2>&1; then
-	if bin/vmhost --data-dir "$DATA" inspect "$name" >/dev/null 2>&1; then
+name=${NAME:-first} all=${ALL:-}
+vmhost() { bin/vmhost --data-dir "$DATA" "$@"; }
+if [ -n "$all" ] && [ -x bin/vmhost ] && compgen -G "$DATA/desktops/*" >/dev/null; then
+	scripts/serve.sh # which removes them
+fi
+if [ -x bin/vmhost ] && vmhost version --server >/dev/null 2>&1; then
+	gone=()
+	if [ -n "$all" ]; then
+		mapfile -t gone < <(vmhost ls -q)
+	elif vmhost inspect "$name" >/dev/null 2>&1; then
 		# A demonstration that was cut off has left children.
-		mapfile -t children < <(bin/vmhost --data-dir "$DATA" ls -q --filter label=deskfork-demo)
-		bin/vmhost --data-dir "$DATA" rm -f "$name" "${children[@]}"
+		mapfile -t gone < <(vmhost ls -q --filter label=deskfork-demo)
+		gone=("$name" "${gone[@]}")
+	fi
+	if [ "${#gone[@]}" -gt 0 ]; then vmhost rm -f "${gone[@]}"; fi
+	if [ -n "$(vmhost ls -q)" ]; then
+		echo "down: these desktops go on without the daemon; make down ALL=1 removes them too:" >&2
+		vmhost ls >&2
 	fi
 fi
 [ -f "$DATA/up.pid" ] || exit 0

@@ -14,20 +14,7 @@ make --no-print-directory -s build
 echo "[3/5] image debian-xfce (some minutes when it is not built yet)"
 vmhost image build images/debian-xfce
 echo "[4/5] vmhost serve"
-mkdir -p "$DATA"
-if ! vmhost version --server >/dev/null 2>&1; then
-	setsid nohup bin/vmhost --data-dir "$DATA" serve >>"$DATA/vmhost.log" 2>&1 &
-	pid=$!
-	echo "$pid" >"$DATA/up.pid"
-	until vmhost version --server >/dev/null 2>&1; do
-		if ! kill -0 "$pid" 2>/dev/null; then
-			echo "up: vmhost serve ended at once; the end of $DATA/vmhost.log:" >&2
-			tail -n 20 "$DATA/vmhost.log" >&2
-			exit 1
-		fi
-		sleep 0.2
-	done
-fi
+scripts/serve.sh
 echo "[5/5] desktop $name (the first time its image's boot snapshot is sealed: one to three minutes)"
 old=1
 if ! vmhost inspect "$name" >/dev/null 2>&1; then
