@@ -107,3 +107,21 @@ func helpOf(t *testing.T, words ...string) (_ string, ok bool) {
 	}, append(slices.Clone(words), "--help"))
 	return out.String(), status == 0 && strings.Contains(out.String(), "vmhost "+strings.Join(words, " "))
 }
+
+// TestReadmeNames: who tries the README's commands in their order never reads that
+// a name is taken.
+func TestReadmeNames(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Join(regexp.MustCompile("(?s)```\n.*?```").FindAllString(string(raw), -1), "\n")
+	made := regexp.MustCompile(`--name ([a-z-]+)|vmhost snapshot ([a-z]+ [a-z-]+)`).FindAllString(blocks, -1)
+	if len(made) < 6 {
+		t.Fatalf("only %q make something", made)
+	}
+	slices.Sort(made)
+	if once := slices.Compact(slices.Clone(made)); len(once) != len(made) {
+		t.Errorf("a name is given twice: %q", made)
+	}
+}

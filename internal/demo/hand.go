@@ -1,8 +1,13 @@
 package demo
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"slices"
 	"strings"
 	"time"
@@ -189,6 +194,39 @@ func (h hand) picture(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("take a picture: %w", err)
 	}
 	return shot.Data, nil
+}
+
+// lose waits until a colour is gone from the screen. One that stays is no fault.
+func (h hand) lose(ctx context.Context, c color.RGBA) error {
+	err := poll(ctx, pictureWithin, func() (bool, error) {
+		shot, err := h.d.Screenshot(ctx)
+		if err != nil {
+			return false, fmt.Errorf("take a picture: %w", err)
+		}
+		img, err := png.Decode(bytes.NewReader(shot.Data))
+		if err != nil {
+			return false, fmt.Errorf("read a picture: %w", err)
+		}
+		return !shows(img, c), nil
+	})
+	if errors.Is(err, &api.Error{Code: api.CodeDeadline}) {
+		return nil
+	}
+	return err
+}
+
+// shows says whether more than a few pixels have a colour.
+func shows(img image.Image, c color.RGBA) bool {
+	const few = 1000
+	seen, size := 0, img.Bounds()
+	for y := size.Min.Y; y < size.Max.Y; y++ {
+		for x := size.Min.X; x < size.Max.X; x++ {
+			if color.RGBAModel.Convert(img.At(x, y)) == c {
+				seen++
+			}
+		}
+	}
+	return seen > few
 }
 
 // settle waits for a still screen. One that goes on moving is no fault.

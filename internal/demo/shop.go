@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"image/color"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ const (
 	shopTitle = "Harbour: " // of every page
 	signedIn  = shopTitle + "signed in as " + clerk
 )
+
+// shopGreen is the colour of the shop's head as long as somebody is signed in.
+var shopGreen = color.RGBA{R: 0x17, G: 0x65, B: 0x3a, A: 0xff}
 
 //go:embed harbour/site.py
 var shopSource string

@@ -66,6 +66,10 @@ func (h hand) signOut(ctx context.Context, session string) (string, error) {
 	if _, err := h.reads(ctx, shopSessions, ""); err != nil {
 		return "", err
 	}
+	// The page says that it is drawn before a busy browser has shown it.
+	if err := h.lose(ctx, shopGreen); err != nil {
+		return "", err
+	}
 	_, token, _ := strings.Cut(session, " ")
 	return fmt.Sprintf("session %s ended, here only", token), nil
 }
@@ -156,12 +160,16 @@ func (h hand) writeNote(ctx context.Context, _ string) (string, error) {
 	return got, nil
 }
 
-// confirmed waits until something is done that Return in a dialog does. A dialog
-// that is there after a while has used the key up to complete a name.
+// confirmed waits until something is done that Return in a dialog does, and the
+// dialog is gone. One that is there after a while has used the key up to complete a
+// name.
 func (h hand) confirmed(ctx context.Context, dialog string, done func() (bool, error)) error {
 	const within = 15 * time.Second
 	for range 3 {
 		err := poll(ctx, within, done)
+		if err == nil {
+			return h.closed(ctx, dialog)
+		}
 		if !errors.Is(err, &api.Error{Code: api.CodeDeadline}) {
 			return err
 		}
@@ -177,6 +185,23 @@ func (h hand) confirmed(ctx context.Context, dialog string, done func() (bool, e
 		}
 	}
 	return poll(ctx, doneWithin, done)
+}
+
+// closed waits until no window has a title any more. What it did is done: one that
+// stays is no fault.
+func (h hand) closed(ctx context.Context, title string) error {
+	err := poll(ctx, pictureWithin, func() (bool, error) {
+		list, err := h.d.Windows().List(ctx)
+		if err != nil {
+			return false, fmt.Errorf("list windows: %w", err)
+		}
+		_, there := top(list, titled(title))
+		return !there, nil
+	})
+	if errors.Is(err, &api.Error{Code: api.CodeDeadline}) {
+		return nil
+	}
+	return err
 }
 
 // opened waits until a window has opened and come to rest: what is typed before

@@ -78,7 +78,9 @@ func text(g *clienttest.Guest, text string) {
 		open(g, "workspace - Thunar")
 	case text == "letters":
 		g.WriteFile("/workspace/letters", nil)
+		g.CloseWindow("Create New Folder")
 	case text == "note.txt":
+		g.CloseWindow("Save As")
 		g.WriteFile("/home/agent/note.txt", []byte("Parent and children are one machine up to the fork."))
 	case strings.Contains(text, "factorial(40)"):
 		g.WriteFile("/workspace/answer.txt", []byte("815915283247897734345611269596115894272000000000\n"))

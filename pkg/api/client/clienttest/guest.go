@@ -22,6 +22,11 @@ type Guest struct{ g *guest }
 // AddWindow puts a window on top.
 func (g *Guest) AddWindow(w api.Window) { g.g.windows = append(g.g.windows, w) }
 
+// CloseWindow closes the windows of a title.
+func (g *Guest) CloseWindow(title string) {
+	g.g.windows = slices.DeleteFunc(g.g.windows, func(w api.Window) bool { return w.Title == title })
+}
+
 // Windows lists the windows.
 func (g *Guest) Windows() []api.Window { return slices.Clone(g.g.windows) }
 
