@@ -304,7 +304,7 @@ func TestControl(t *testing.T) {
 	steps(t,
 		step{line: "control first", out: "nobody has control (epoch 1)\n"},
 		// The fake server is three hours behind.
-		step{line: "control first take --ttl 4h", out: "person person has control, that is you (epoch 2, for 1h0m0s)\n"},
+		step{line: "control first take --ttl 4h", out: "a person has control, that is you (epoch 2, for 1h0m0s)\n"},
 		step{line: "control first request --agent --holder robot", status: 5, err: "has control"},
 		step{line: "control first release", out: "nobody has control (epoch 3)\n"},
 		step{

@@ -118,11 +118,20 @@ func controlLines(w io.Writer, c api.Control, now time.Time) {
 		if c.Mine {
 			mine = ", that is you"
 		}
-		fmt.Fprintf(w, "%s %s has control%s (epoch %d, for %s)\n", c.Kind, c.Holder, mine, c.Epoch, c.Expires.Sub(now).Round(time.Second))
+		fmt.Fprintf(w, "%s has control%s (epoch %d, for %s)\n", who(c.Kind, c.Holder), mine, c.Epoch, c.Expires.Sub(now).Round(time.Second))
 	}
 	for _, ask := range c.Asking {
-		fmt.Fprintf(w, "%s %s asks for it\n", ask.Kind, ask.Holder)
+		fmt.Fprintf(w, "%s asks for it\n", who(ask.Kind, ask.Holder))
 	}
+}
+
+// who is what a holder is called in a sentence: a person who has not said a name is
+// called person.
+func who(kind api.ControlKind, name string) string {
+	if name == string(kind) {
+		return "a " + name
+	}
+	return string(kind) + " " + name
 }
 
 func auditTable(w io.Writer, list []api.AuditEntry) {

@@ -204,6 +204,6 @@ func (d *Desk) MayExec(ctx context.Context, id string, who Holder) error {
 	if v.ControlPolicy.Exec != "refuse" || e.lease.Holder.Kind != api.ControlPerson || e.lease.Mine(who) {
 		return nil
 	}
-	refused := e.lease.refuse("person %s has control, and no program may be started meanwhile", e.lease.Holder.Name)
+	refused := e.lease.refuse("%s has control, and no program may be started meanwhile", e.lease.Holder.title())
 	return refused
 }

@@ -20,6 +20,14 @@ type Holder struct {
 // Is says whether both are the same.
 func (h Holder) Is(other Holder) bool { return h.Name == other.Name && h.By == other.By }
 
+// title is what a holder is called in a sentence.
+func (h Holder) title() string {
+	if h.Name == string(h.Kind) {
+		return "a " + h.Name
+	}
+	return string(h.Kind) + " " + h.Name
+}
+
 func (h Holder) none() bool { return h.By == "" }
 
 const (
@@ -63,7 +71,9 @@ func (l *Lease) Check(who Holder, epoch uint64) error {
 		return e
 	}
 	if l.Held() && !l.Holder.Is(who) {
-		return l.refuse("%s %s has control", l.Holder.Kind, l.Holder.Name)
+		e := l.refuse("%s has control", l.Holder.title())
+		e.Hint = "wait for the end of it, or request it; its holder names himself with " + api.HeaderHolder + " (vmhost: --holder NAME)"
+		return e
 	}
 	return nil
 }
