@@ -44,7 +44,7 @@ func (f mediaFlags) parse(listen string) (rtc.Config, error) {
 	if c.Listen == "" {
 		host, port, err := net.SplitHostPort(listen)
 		if err != nil {
-			return c, nil // it is reported for the API
+			return c, nil //nolint:nilerr // it is reported for the API
 		}
 		n, err := strconv.Atoi(port)
 		if err != nil || n > 65534 {

@@ -122,16 +122,11 @@ func serve(ctx context.Context, cfg serveConfig, out io.Writer) (err error) {
 		return err
 	}
 	defer closing(&err, endLeases)
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.listen)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", cfg.listen, err)
-	}
-	defer listener.Close()
-	media, endMedia, err := openMedia(ctx, cfg)
+	listener, media, endListening, err := listen(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer closing(&err, endMedia)
+	defer closing(&err, endListening)
 	srv, err := newServer(cfg, parts{host: h, sessions: work, leases: leased, media: media}, provider, listener.Addr().String())
 	if err != nil {
 		return err
@@ -142,6 +137,22 @@ func serve(ctx context.Context, cfg serveConfig, out io.Writer) (err error) {
 	}
 	defer closing(&err, unpublish)
 	return run(ctx, parts{cfg: cfg, host: h, sessions: work, leases: leased, server: srv, listener: listener, token: token, out: out})
+}
+
+// listen opens the ports of the API and of viewers.
+func listen(ctx context.Context, cfg serveConfig) (net.Listener, *rtc.Endpoint, func() error, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.listen)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("listen on %s: %w", cfg.listen, err)
+	}
+	media, end, err := openMedia(ctx, cfg)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, l.Close())
+	}
+	return l, media, func() error {
+		_ = l.Close() // the server has closed it, but where it never began
+		return end()
+	}, nil
 }
 
 // closing joins the error of an end to that of a function.
