@@ -69,11 +69,11 @@ func (l *logged) String() string {
 const width, height = 320, 200
 
 // picture is a screen that is not blank.
-func picture() *image.RGBA {
-	const cell = 20
-	img := image.NewRGBA(image.Rect(0, 0, width, height))
-	for y := 0; y < height; y += cell {
-		for x := 0; x < width; x += cell {
+func picture(size image.Point) *image.RGBA {
+	cell := size.X / 16
+	img := image.NewRGBA(image.Rectangle{Max: size})
+	for y := 0; y < size.Y; y += cell {
+		for x := 0; x < size.X; x += cell {
 			c := color.RGBA{byte(40 + x/2), byte(40 + y), byte(x ^ y), 255} // never black
 			draw.Draw(img, image.Rect(x, y, x+cell, y+cell), image.NewUniform(c), image.Point{}, draw.Src)
 		}
@@ -85,13 +85,19 @@ func picture() *image.RGBA {
 // the server's; nil: none. change adjusts the server.
 func newDoor(t *testing.T, wrap func(http.Handler) http.Handler, change ...func(*server.Config)) *door {
 	t.Helper()
+	return newDoorOf(t, image.Pt(width, height), wrap, change...)
+}
+
+// newDoorOf is newDoor for a screen of another size.
+func newDoorOf(t *testing.T, size image.Point, wrap func(http.Handler) http.Handler, change ...func(*server.Config)) *door {
+	t.Helper()
 	d := &door{t: t, log: &logged{}}
 	d.Fixture = hosttest.New(t, func(c *host.Config) {
-		c.Images = &hosttest.Images{Display: api.Display{Width: width, Height: height}}
+		c.Images = &hosttest.Images{Display: api.Display{Width: size.X, Height: size.Y}}
 		c.Open = func(cfg reach.Config) (*live.Desktop, error) { return adapter.Opener(cfg) }
 	})
 	d.Provider.OnBorn(func(m *hosttest.Machine) {
-		m.Screen().Draw(picture())
+		m.Screen().Draw(picture(size))
 		m.Guest.Desktop.Override(hosttest.DrawnWindows)
 	})
 	cfg := server.Config{Host: d.Host, Address: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(d.log, nil))}

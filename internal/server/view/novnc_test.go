@@ -38,7 +38,7 @@ func TestNoVNC(t *testing.T) {
 	}, 5*time.Minute)
 	var got [][]int
 	script.Next(&got)
-	want := picture()
+	want := picture(image.Pt(width, height))
 	for i, p := range points {
 		c := want.RGBAAt(p.X, p.Y)
 		if !slices.Equal(got[i], []int{int(c.R), int(c.G), int(c.B)}) {

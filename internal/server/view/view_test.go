@@ -107,7 +107,7 @@ func TestTakeover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := picture()
+	want := picture(image.Pt(width, height))
 	for _, p := range []image.Point{{0, 0}, {170, 100}, {width - 1, height - 1}} {
 		if got := f.Image.RGBAAt(p.X, p.Y); got != want.RGBAAt(p.X, p.Y) {
 			t.Errorf("pixel %v is %v, want %v", p, got, want.RGBAAt(p.X, p.Y))

@@ -57,7 +57,7 @@ func runViewer(t *testing.T, mode string) {
 		}
 	})
 	h := &stagehand{media: media}
-	h.door = newDoor(t, func(next http.Handler) http.Handler {
+	h.door = newDoorOf(t, image.Pt(1280, 800), func(next http.Handler) http.Handler {
 		h.next.Store(&next)
 		mux := http.NewServeMux()
 		mux.HandleFunc("/test/{what}", h.serve)
@@ -128,7 +128,7 @@ func (h *stagehand) serve(w http.ResponseWriter, r *http.Request) {
 	case "fill":
 		h.screen().Fill(image.Rect(n("x"), n("y"), n("x")+n("w"), n("y")+n("h")), color.RGBA{byte(n("r")), byte(n("g")), byte(n("b")), 255})
 	case "draw":
-		h.screen().Draw(picture())
+		h.screen().Draw(picture(image.Pt(1280, 800)))
 	case "photo":
 		var f *os.File
 		if f, err = os.Open("../../../docs/desktop.png"); err == nil {

@@ -52,8 +52,8 @@ const shows = (page, x, y, want, limit) => until(`${want} at ${x},${y}`, async (
 
 /** original is the test's picture at a point. */
 const original = (x, y) => {
-  const [i, j] = [x - (x % 40), y - (y % 40)];
-  return [(i / 8) & 255, (j / 4) & 255, (i ^ j) & 255];
+  const [i, j] = [x - (x % 80), y - (y % 80)];
+  return [(40 + i / 2) & 255, (40 + j) & 255, (i ^ j) & 255];
 };
 
 const faults = [];
