@@ -34,17 +34,17 @@ run(async ({ browser, arg, say, hear }) => {
   await until('a card has the focus', focused);
   await key('Home');
   const order = await page.locator('.card h3').allTextContents();
-  assert.equal(await focused(), order[0]);
+  await until('the focus', async () => (await focused()) === order[0]);
   await key('ArrowRight');
-  assert.equal(await focused(), order[1]);
+  await until('the focus', async () => (await focused()) === order[1]);
   await key('End');
-  assert.equal(await focused(), 'checkout');
+  await until('the focus', async () => (await focused()) === 'checkout');
   await key('.');
   await page.locator('.menu').waitFor();
   await picture('menu');
   await key('Escape');
   await page.locator('.menu').waitFor({ state: 'detached' });
-  assert.equal(await focused(), 'checkout');
+  await until('the focus', async () => (await focused()) === 'checkout');
   const focus = (name) => until(`focus on ${name}`, async () => {
     if ((await focused()) === name) return true;
     await key((await focused()) === undefined ? 'Tab' : 'ArrowLeft');
@@ -79,7 +79,7 @@ run(async ({ browser, arg, say, hear }) => {
   await focus('branch-2');
   await key('Delete');
   await page.getByRole('dialog').waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement.textContent), 'Cancel', 'Enter deletes at once');
+  await until('Cancel is what Enter means', () => page.evaluate(() => document.activeElement.textContent === 'Cancel'));
   await key('Tab');
   await picture('delete');
   await key('Enter');
@@ -105,7 +105,7 @@ run(async ({ browser, arg, say, hear }) => {
   // The other views.
   await key('2');
   await page.locator('.node[data-kind="desktop"] a').first().waitFor();
-  assert.ok((await page.locator('.edge').count()) >= 5, 'the lineage has lines');
+  await until('lines of the lineage', async () => (await page.locator('.edge').count()) >= 5);
   await picture('lineage');
   await page.locator('.node a', { hasText: 'twin' }).first().focus();
   await key('Enter');
@@ -126,7 +126,7 @@ run(async ({ browser, arg, say, hear }) => {
   await until('pictures', async () => (await page.locator('.shot[data-shown="true"]').count()) >= 5);
   await picture('dashboard-dark');
   await key('t'); // light, whatever the system says
-  assert.equal(await page.evaluate(() => getComputedStyle(document.body).colorScheme), 'light');
+  await until('light', () => page.evaluate(() => getComputedStyle(document.body).colorScheme === 'light'));
   await key('t');
   await key('t');
 
