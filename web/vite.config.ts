@@ -39,6 +39,7 @@ export default defineConfig({
     assetsInlineLimit: 0, // the pages' policy has no data: scripts, and pictures are cached by their names
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    license: { fileName: 'licenses.md' }, // of what is built in, as those licenses ask
     rollupOptions: { input: { index: join(root, 'index.html'), view: join(root, 'view.html') } },
   },
 });

@@ -91,7 +91,8 @@ export function App({ store, thumbs, view }: { store: Store; thumbs: Thumbs; vie
       const does: Record<string, () => void> = {
         '/': () => {
           setTab('desktops');
-          setTimeout(() => search.current?.focus());
+          if (search.current) search.current.focus(); // at once: what is typed next is for it
+          else setTimeout(() => search.current?.focus());
         },
         n: () => can(view.role, 'control') && setAsked({ kind: 'create' }),
         t: () => setTheme(nextTheme()),
