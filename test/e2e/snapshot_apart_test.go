@@ -41,7 +41,11 @@ func TestAnotherHost(t *testing.T) {
 	if got := d.sh(t, "cat /workspace/moved"); got != "with it\n" {
 		t.Errorf("the moved desktop has %q", got)
 	}
-	t.Run("through the store", func(t *testing.T) { a.throughStore(t, d) })
+	t.Run("through the store", func(t *testing.T) {
+		kid := a.clone(t) // of its own: what is sealed of it goes with it
+		a.throughStore(t, kid)
+		kid.remove(t)
+	})
 	t.Run("tampered", func(t *testing.T) { a.tampered(t, d) })
 	t.Run("full disk", func(t *testing.T) { a.full(t, d) })
 	t.Run("killed", func(t *testing.T) { a.killed(t, d) })
