@@ -9,6 +9,7 @@ ignore (
 
 require (
 	filippo.io/age v1.3.2
+	github.com/at-wat/ebml-go v0.19.4
 	github.com/containers/gvisor-tap-vsock v0.8.9
 	github.com/creack/pty v1.1.24
 	github.com/danielgtaylor/huma/v2 v2.37.2

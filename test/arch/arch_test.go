@@ -185,6 +185,7 @@ var homes = map[string][]string{
 	"github.com/minio/minio-go/v7":           {"pkg/blob/s3"},
 	"filippo.io/age":                         {"pkg/workspace/seal"},
 	"github.com/pion":                        {"pkg/desktop/rtc"},
+	"github.com/at-wat/ebml-go":              {"pkg/desktop/webm"},
 }
 
 // TestLibrariesHaveOneHome keeps a third-party library behind one folder.
