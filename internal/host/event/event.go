@@ -50,6 +50,10 @@ const (
 	TypeViewerJoined = "viewer.joined"
 	TypeViewerLeft   = "viewer.left"
 
+	TypeRecordingStarted = "recording.started"
+	TypeRecordingEnded   = "recording.ended"
+	TypeRecordingRemoved = "recording.removed"
+
 	TypeSnapshotCreated = "snapshot.created"
 	TypeSnapshotRemoved = "snapshot.removed"
 
