@@ -16,6 +16,7 @@ import (
 
 	"github.com/deskfork/deskfork/internal/host/boot"
 	"github.com/deskfork/deskfork/internal/host/pool"
+	"github.com/deskfork/deskfork/internal/host/recording"
 	"github.com/deskfork/deskfork/internal/host/usage"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/desktop/rtc"
@@ -40,6 +41,7 @@ type serveFlags struct {
 	blobs                             blobFlags
 	sessions                          sessionFlags
 	media                             mediaFlags
+	record                            recordFlags
 }
 
 func (f *serveFlags) add(fl *pflag.FlagSet) {
@@ -67,6 +69,7 @@ func (f *serveFlags) add(fl *pflag.FlagSet) {
 	f.blobs.add(fl)
 	f.sessions.add(fl)
 	f.media.add(fl)
+	f.record.add(fl)
 	fl.StringSliceVar(&f.dnsHosts, "dns", nil, "`resolvers` for desktops as host:port (default: the host's own)")
 }
 
@@ -82,6 +85,7 @@ type serveConfig struct {
 	user     *qemu.User
 	billing  usage.Config
 	media    rtc.Config
+	records  recording.Limits
 	log      *slog.Logger
 }
 
@@ -127,6 +131,9 @@ func (f serveFlags) parse(dataDir string, logTo io.Writer) (serveConfig, error) 
 	keep("rates", err)
 	c.media, err = f.media.parse(f.listen)
 	keep("media-listen", err)
+	if c.records, err = f.record.parse(); err != nil {
+		errs = append(errs, err)
+	}
 	c.user, err = qemuUser(f.qemuUser)
 	keep("qemu-user", err)
 	c.log, err = logger(f.logFormat, f.logLevel, logTo)

@@ -104,6 +104,7 @@ func serve(ctx context.Context, cfg serveConfig, out io.Writer) (err error) {
 	h, err := host.New(ctx, host.Config{
 		DataDir: cfg.dataDir, Version: version, Provider: provider, Images: adapter.Images{Store: store},
 		Open: adapter.Opener, Logger: cfg.log, Limits: cfg.limits, Pool: cfg.pool, Billing: cfg.billing, Blobs: blobs, Fences: fences(db),
+		Recordings: cfg.records,
 	})
 	if err != nil {
 		return err

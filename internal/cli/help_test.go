@@ -189,6 +189,7 @@ func TestHelp(t *testing.T) {
 		{"windows"},
 		{"control"},
 		{"open"},
+		{"record"},
 		{"image"},
 		{"image", "ls"},
 		{"image", "inspect"},

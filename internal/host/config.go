@@ -12,6 +12,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/boot"
 	"github.com/deskfork/deskfork/internal/host/pool"
 	"github.com/deskfork/deskfork/internal/host/reach"
+	"github.com/deskfork/deskfork/internal/host/recording"
 	"github.com/deskfork/deskfork/internal/host/shelf"
 	"github.com/deskfork/deskfork/internal/host/usage"
 	"github.com/deskfork/deskfork/internal/host/workspaces"
@@ -51,6 +52,8 @@ type Config struct {
 	Fences workspaces.Fences
 	// Billing says how use is counted, kept and priced.
 	Billing usage.Config
+	// Recordings say how much of what is recorded is kept.
+	Recordings recording.Limits
 	// Logger is narrowed for each desktop. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Now is the clock. Nil: time.Now.

@@ -21,6 +21,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/policy"
 	"github.com/deskfork/deskfork/internal/host/pool"
 	"github.com/deskfork/deskfork/internal/host/program"
+	"github.com/deskfork/deskfork/internal/host/recording"
 	"github.com/deskfork/deskfork/internal/host/seal"
 	"github.com/deskfork/deskfork/internal/host/setting"
 	"github.com/deskfork/deskfork/internal/host/shelf"
@@ -64,6 +65,8 @@ type Host struct {
 	Controls *control.Desk
 	Views    *ticket.Views
 	Viewers  *viewer.Desk
+	// Recordings is what was recorded of desktops.
+	Recordings *recording.Desk
 
 	cfg     Config
 	store   *store.Store
@@ -166,6 +169,7 @@ func (h *Host) Run(ctx context.Context) error {
 		counting.Go(func() { h.Usage.Run(counted) })
 		close(h.ready)
 		h.background(h.pool.Run)                            //nolint:contextcheck // under the context that Run has set
+		h.background(h.Recordings.Run)                      //nolint:contextcheck // under the context that Run has set
 		h.background(policy.New(keeping{h}, h.cfg.Now).Run) //nolint:contextcheck // under the context that Run has set
 		<-ctx.Done()
 	}

@@ -2,8 +2,11 @@ package host
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/deskfork/deskfork/internal/host/control"
+	"github.com/deskfork/deskfork/internal/host/event"
+	"github.com/deskfork/deskfork/internal/host/recording"
 	"github.com/deskfork/deskfork/internal/host/store"
 	"github.com/deskfork/deskfork/internal/host/ticket"
 	"github.com/deskfork/deskfork/internal/host/usage"
@@ -26,7 +29,27 @@ func (h *Host) people(db *store.Store, book *usage.Book) error {
 		h.tickets.RevokeToken(id)
 		h.Controls.Revoke("token:" + id)
 	})
+	if err := h.records(log); err != nil {
+		return err
+	}
 	return h.tickets.Keep(cfg.DataDir)
+}
+
+// records makes what records desktops.
+func (h *Host) records(log recording.Log) (err error) {
+	h.Recordings, err = recording.Open(recording.Config{
+		Dir: filepath.Join(h.cfg.DataDir, recording.DirName), Limits: h.cfg.Recordings,
+		Use: h.act, Find: h.Desktop, Publish: h.events.Publish, Log: log, Go: h.background,
+		Follow: func(desktop string) recording.Events {
+			return h.events.Subscribe(event.Filter{Desktop: desktop}, h.events.Last())
+		},
+		Free: func() (int64, error) {
+			u, err := h.cfg.Usage()
+			return u.DiskAvailable, err
+		},
+		Now: h.cfg.Now, Logger: h.cfg.Logger,
+	})
+	return err
 }
 
 // watch finds the screen of a desktop for somebody who looks at it: that is use.

@@ -8,6 +8,7 @@ import (
 	"github.com/deskfork/deskfork/internal/server/desktops"
 	"github.com/deskfork/deskfork/internal/server/gate"
 	"github.com/deskfork/deskfork/internal/server/page"
+	"github.com/deskfork/deskfork/internal/server/recordings"
 	"github.com/deskfork/deskfork/internal/server/route"
 	"github.com/deskfork/deskfork/internal/server/runs"
 	"github.com/deskfork/deskfork/internal/server/sandboxes"
@@ -48,6 +49,7 @@ func (s *Server) register() error {
 			return watch.Person(v), nil
 		},
 	})
+	recordings.Register(s.routes, s.host.Recordings)
 	if s.cfg.Sandboxes != nil {
 		sandboxes.Register(s.routes, s.cfg.Sandboxes, s.limits.Heartbeat)
 	}

@@ -19,10 +19,10 @@ import (
 // app is one run of a command line.
 type app struct{ *command.App }
 
-// Commands are control and open.
+// Commands are control, open and record.
 func Commands(a *command.App) []*cobra.Command {
 	p := &app{a}
-	return []*cobra.Command{p.openCmd(), p.controlCmd()}
+	return []*cobra.Command{p.openCmd(), p.controlCmd(), p.recordCmd()}
 }
 
 // personHolder is what a person at a terminal is called who does not say.

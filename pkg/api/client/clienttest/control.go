@@ -52,6 +52,7 @@ func (s *Server) routeControl(m *http.ServeMux) {
 		}
 		return reply{status: http.StatusNoContent}, nil
 	}))
+	s.routeRecordings(m)
 }
 
 // controlFor is who has control, as somebody sees it.
