@@ -27,9 +27,10 @@ type inHolder struct {
 }
 
 type inRecording struct {
-	inHolder
+	route.InDesktop
 
-	ID string `path:"id" maxLength:"63"`
+	ID     string `path:"id" maxLength:"63"`
+	Holder string `header:"Deskfork-Holder" maxLength:"128" doc:"Who deletes; default: the token"`
 }
 
 type desk struct{ *recording.Desk }
