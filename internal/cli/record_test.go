@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/deskfork/deskfork/pkg/api/client/clienttest"
+	"github.com/deskfork/deskfork/pkg/api/client/clienttest/films"
 )
 
 // TestRecord: a recording is made, listed, fetched and removed.
@@ -28,7 +28,7 @@ func TestRecord(t *testing.T) {
 			out: "RECORDING   STATE      BEGUN                  LENGTH   SIZE   PIXELS     CHAPTERS   BY   ENDED BY\n" +
 				"r0001       finished   2026-01-02T03:04:05Z   1m30s    11 B   1280x800   1          t1   stopped\n",
 		},
-		step{line: "record first get -o -", out: clienttest.Video},
+		step{line: "record first get -o -", out: films.Video},
 		step{line: "record first get r0001 -o " + file, out: file + ": 11 B\n"},
 		step{line: "record first stop r0001", status: 2, err: "takes no recording"},
 		step{line: "record first play", status: 2, err: "want start, stop"},
@@ -37,7 +37,7 @@ func TestRecord(t *testing.T) {
 		step{line: "record first rm r0001", status: 4, err: "no recording"},
 		step{line: "record first ls --json", out: "{\n  \"recordings\": []\n}\n"},
 	)
-	if got, err := os.ReadFile(file); err != nil || string(got) != clienttest.Video {
+	if got, err := os.ReadFile(file); err != nil || string(got) != films.Video {
 		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/deskfork/deskfork/internal/host/control"
@@ -29,10 +30,7 @@ func (h *Host) people(db *store.Store, book *usage.Book) error {
 		h.tickets.RevokeToken(id)
 		h.Controls.Revoke("token:" + id)
 	})
-	if err := h.records(log); err != nil {
-		return err
-	}
-	return h.tickets.Keep(cfg.DataDir)
+	return errors.Join(h.records(log), h.tickets.Keep(cfg.DataDir))
 }
 
 // records makes what records desktops.
@@ -43,11 +41,7 @@ func (h *Host) records(log recording.Log) (err error) {
 		Follow: func(desktop string) recording.Events {
 			return h.events.Subscribe(event.Filter{Desktop: desktop}, h.events.Last())
 		},
-		Free: func() (int64, error) {
-			u, err := h.cfg.Usage()
-			return u.DiskAvailable, err
-		},
-		Now: h.cfg.Now, Logger: h.cfg.Logger,
+		Usage: h.cfg.Usage, Now: h.cfg.Now, Logger: h.cfg.Logger,
 	})
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/deskfork/deskfork/internal/host/admission"
 	"github.com/deskfork/deskfork/internal/host/control"
 	"github.com/deskfork/deskfork/internal/host/event"
 	"github.com/deskfork/deskfork/internal/host/fault"
@@ -61,8 +62,8 @@ type Config struct {
 	Log     Log
 	// Go runs something until its context ends, when the host stops.
 	Go func(func(context.Context)) bool
-	// Free is how many bytes the disk has left.
-	Free   func() (int64, error)
+	// Usage is what the host has left.
+	Usage  func() (admission.Usage, error)
 	Now    func() time.Time
 	Logger *slog.Logger
 }

@@ -102,8 +102,8 @@ func (r *recorder) open(f stream.Frame, of row) error {
 	d := r.desk
 	of.ID, of.State, of.Begun = token.NewID('r'), api.RecordingRuns, d.cfg.Now().UTC()
 	of.Codec, of.Width, of.Height = string(f.Codec), f.Width, f.Height
-	if free, err := d.cfg.Free(); err == nil && free < d.cfg.Limits.Spare {
-		return api.Errorf(api.CodeNoSpace, "the disk has %d MiB left, and recordings leave %d MiB", free>>20, d.cfg.Limits.Spare>>20)
+	if host, err := d.cfg.Usage(); err == nil && host.DiskAvailable < d.cfg.Limits.Spare {
+		return api.Errorf(api.CodeNoSpace, "the disk has %d MiB left, and recordings leave %d MiB", host.DiskAvailable>>20, d.cfg.Limits.Spare>>20)
 	}
 	if err := d.write(of); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (r *recorder) record(ctx context.Context) string {
 			continue
 		}
 		if f.Key {
-			if free, err := r.desk.cfg.Free(); err == nil && free < r.desk.cfg.Limits.Spare {
+			if host, err := r.desk.cfg.Usage(); err == nil && host.DiskAvailable < r.desk.cfg.Limits.Spare {
 				return reasonFull
 			}
 		}

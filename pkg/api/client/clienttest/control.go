@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/clienttest/films"
 )
 
 // routeControl serves a control lease without its rules: whoever takes it has it,
@@ -52,7 +53,12 @@ func (s *Server) routeControl(m *http.ServeMux) {
 		}
 		return reply{status: http.StatusNoContent}, nil
 	}))
-	s.routeRecordings(m)
+	films.Route(m, func(call films.Call) http.HandlerFunc {
+		return s.at(func(g *guest, r *http.Request) (reply, *api.Error) {
+			status, body, problem := call(&g.films, g.info, r)
+			return reply{status, body}, problem
+		})
+	})
 }
 
 // controlFor is who has control, as somebody sees it.

@@ -76,7 +76,8 @@ func (s *Server) fork(g *guest, r *http.Request) (reply, *api.Error) {
 	if problem != nil {
 		return reply{}, problem
 	}
-	list := api.DesktopList{Desktops: []api.Desktop{}}
+	var list api.DesktopList
+	var ids []string
 	for i := range max(in.Count, 1) {
 		spec := api.CreateDesktop{Image: g.info.Image, Name: in.Name, Labels: in.Labels, Policy: in.Policy, Env: maps.Clone(g.info.Env)}
 		if in.Name != "" && in.Count > 1 {
@@ -95,11 +96,7 @@ func (s *Server) fork(g *guest, r *http.Request) (reply, *api.Error) {
 		child := s.create(spec)
 		child.become(g)
 		child.info.Origin, child.info.Parent, child.info.MemoryPrivate = api.OriginFork, g.info.ID, 24<<20
-		list.Desktops = append(list.Desktops, child.info)
-	}
-	ids := make([]string, len(list.Desktops))
-	for i, d := range list.Desktops {
-		ids[i] = d.ID
+		list.Desktops, ids = append(list.Desktops, child.info), append(ids, child.info.ID)
 	}
 	s.emitWith("desktop.forked", g.info.ID, map[string]any{"children": ids, "pause_ms": 31.5})
 	return reply{http.StatusCreated, list}, nil

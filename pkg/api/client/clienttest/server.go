@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/deskfork/deskfork/pkg/api"
+	"github.com/deskfork/deskfork/pkg/api/client/clienttest/films"
 	"github.com/deskfork/deskfork/pkg/api/client/clienttest/works"
 )
 
@@ -52,21 +53,21 @@ type Server struct {
 
 // guest is one desktop.
 type guest struct {
-	info       api.Desktop
-	slow       []string      // what its start still waits for
-	up         chan struct{} // closed when it waits for nothing any more
-	started    func()        // closes it
-	files      map[string]*file
-	actions    []api.Action
-	windows    []api.Window
-	clipboard  map[string][]byte
-	pointer    api.Point
-	execs      map[string]*exec
-	seq        uint64
-	work       string // the workspace that it publishes in
-	control    api.Control
-	audit      []api.AuditEntry // newest first
-	recordings []api.Recording
+	info      api.Desktop
+	slow      []string      // what its start still waits for
+	up        chan struct{} // closed when it waits for nothing any more
+	started   func()        // closes it
+	files     map[string]*file
+	actions   []api.Action
+	windows   []api.Window
+	clipboard map[string][]byte
+	pointer   api.Point
+	execs     map[string]*exec
+	seq       uint64
+	work      string // the workspace that it publishes in
+	control   api.Control
+	audit     []api.AuditEntry // newest first
+	films     films.Shelf
 }
 
 // TB is what a Server needs of a test or an example.
