@@ -121,8 +121,10 @@ func Load(ctx context.Context, mon *qmp.Client, f *os.File) error {
 		return err
 	}
 	// Else QEMU has the guest tell its network five times in half a second where it
-	// is, of which its services hear too. It is the only one in its network.
-	if err := mon.Execute(ctx, "migrate-set-parameters", map[string]any{"announce-rounds": 0}, nil); err != nil {
+	// is, of which its services hear too. It is the only one in its network. Not 0:
+	// the network device's timer is gone then, and a guest that resets the device, as
+	// it does when it switches itself off, ends QEMU 7.2 (timer_del of nothing).
+	if err := mon.Execute(ctx, "migrate-set-parameters", map[string]any{"announce-rounds": 1}, nil); err != nil {
 		return err
 	}
 	if err := mon.Execute(ctx, "migrate-incoming", map[string]any{"uri": "fd:" + fdName}, nil); err != nil {

@@ -31,7 +31,7 @@ func Route(m *http.ServeMux, at func(Call) http.HandlerFunc) {
 		}
 		s.list = slices.Insert(s.list, 0, api.Recording{
 			ID: fmt.Sprintf("r%04d", len(s.list)+1), Desktop: d.ID, Name: d.Name, State: api.RecordingRuns, Codec: "vp9",
-			Width: 1280, Height: 800, Begun: d.Created, By: "t1", Chapters: []api.Chapter{{Title: "start"}},
+			Width: 1280, Height: 800, Begun: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), By: "t1", Chapters: []api.Chapter{{Title: "start"}},
 		})
 		return http.StatusCreated, s.list[0], nil
 	}))
