@@ -5,6 +5,7 @@ import { homeOf, keyOf, keysym, meant, place, written } from '../src/viewer/keys
 import { Keyboard, type Stroke } from '../src/viewer/keyboard';
 import { asleep, over, pause } from '../src/viewer/link';
 import { buttonsOf, toScreen, Wheel } from '../src/viewer/pointer';
+import { chapterAt, moment } from '../src/viewer/reel';
 import { failure, fragment, servers } from '../src/viewer/rtc';
 import { Touch } from '../src/viewer/touch';
 import { parts, Pen, read, tiles } from '../src/viewer/wire';
@@ -233,4 +234,11 @@ test('what people are told', () => {
   assert.equal(lines(e)[0]?.text, 'An agent clicked at 1, 2, typed “hi”');
   assert.deepEqual(marks(e).map((m) => [m.x, m.y, m.label]), [[1, 2, undefined], [1, 2, 'hi']]);
   assert.equal(lines({ seq: 1, time: '', type: 'control.taken', data: { kind: 'person', holder: 'viewer-x' } }, 'viewer-x')[0]?.text, 'You took control');
+});
+
+test('times and chapters of a recording', () => {
+  assert.deepEqual([0, 999, 61_000, 3_723_900, -5].map(moment), ['0:00', '0:00', '1:01', '1:02:03', '0:00']);
+  const list = [{ at_ms: 0, title: 'start' }, { at_ms: 4000, title: 'click' }];
+  assert.deepEqual([0, 3999, 4000, 9999].map((ms) => chapterAt(list, ms)), [0, 0, 1, 1]);
+  assert.equal(chapterAt([], 5), -1);
 });

@@ -13,15 +13,17 @@ import (
 	"github.com/deskfork/deskfork/test/browser"
 )
 
-// TestPlay: Debian's Chromium plays a recording that it gets by ranges under a ticket,
-// and finds the chapters' pictures when it seeks.
+// TestPlay: somebody records on the viewer's page in Debian's Chromium, watches the
+// recording there, goes to and fro in it, and deletes it.
 func TestPlay(t *testing.T) {
 	h := newHouse(t)
 	shades := []color.RGBA{{200, 40, 40, 255}, {30, 60, 220, 255}}
 	h.fill(shades[0])
-	if _, err := h.client.Recordings().Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	script := browser.Start(t, filepath.Join("testdata", "play.js"), map[string]any{
+		"server": h.url, "desktop": h.desktop.ID, "ticket": h.ticket("admin"),
+	}, 3*time.Minute)
+	var said string
+	script.Next(&said)
 	var times []int64 // of a picture of each
 	last := int64(0)
 	for _, c := range shades {
@@ -30,13 +32,7 @@ func TestPlay(t *testing.T) {
 		last = h.until("some pictures", func(r api.Recording) bool { return r.DurationMS >= last+2500 }).DurationMS
 		times = append(times, last)
 	}
-	r, err := h.client.Recordings().Stop(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := browser.Start(t, filepath.Join("testdata", "play.js"), map[string]any{
-		"server": h.url, "desktop": h.desktop.ID, "ticket": h.ticket("view"), "recording": r.ID, "times": []int64{times[1], times[0]},
-	}, 3*time.Minute)
+	script.Say([]int64{times[1], times[0]})
 	var got struct {
 		Duration      float64
 		Width, Height int
@@ -45,8 +41,8 @@ func TestPlay(t *testing.T) {
 	}
 	script.Next(&got)
 	script.Wait()
-	if math.Abs(got.Duration-float64(r.DurationMS)/1000) > 0.05 || got.Width != 1280 || got.Height != 800 {
-		t.Errorf("%+v of %+v", got, r)
+	if got.Duration < float64(last)/1000 || got.Duration > 120 || got.Width != 1280 || got.Height != 800 {
+		t.Errorf("%+v", got)
 	}
 	for i, c := range []color.RGBA{shades[1], shades[0]} {
 		for k, want := range []uint8{c.R, c.G, c.B} {

@@ -97,6 +97,12 @@ export function told(e: Event): { text: string; tone: string } {
       return { text: `is watched by ${data('who') || data('viewer') || 'a viewer'}`, tone: 'off' };
     case 'viewer.left':
       return { text: 'has a viewer less', tone: 'off' };
+    case 'recording.started':
+      return { text: 'is recorded', tone: 'off' };
+    case 'recording.ended':
+      return { text: 'is not recorded any more', tone: data('reason') === 'disk_full' || data('reason') === 'failed' ? 'warn' : 'off' };
+    case 'recording.removed':
+      return { text: 'has a recording less', tone: 'off' };
     case 'snapshot.created':
       return { text: `was kept as ${data('name')}`, tone: 'good' };
     case 'snapshot.removed':

@@ -112,6 +112,12 @@ export function lines(e: Event, me = ''): Line[] {
       return one(text(d['role']) === 'view' ? 'Somebody came to watch' : 'Somebody who may take control came to watch');
     case 'viewer.left':
       return me && text(d['viewer']) === me ? [] : one('Somebody left');
+    case 'recording.started':
+      return text(d['follows']) ? [] : one('What is seen is recorded from now on');
+    case 'recording.ended':
+      return ['size', 'long'].includes(text(d['reason'])) ? [] : one('The recording ended');
+    case 'recording.removed':
+      return one('A recording was removed');
     case 'exec.started':
       return one(`A program was started${text(d['command']) ? `: ${short(text(d['command']))}` : ''}`);
     case 'exec.ended':

@@ -7,6 +7,7 @@ import { who } from './lease';
 import type { Mark } from './activity';
 import { Model, type Tab } from './model';
 import { Panel } from './panel';
+import { Player } from './player';
 import type { Carrier } from './way';
 
 export function App({ view, desktop, only }: { view: View; desktop: string; only: Carrier | '' }) {
@@ -70,6 +71,7 @@ export function App({ view, desktop, only }: { view: View; desktop: string; only
           </div>
         </div>
         {m && <State m={m} />}
+        {m?.reel.playing && <Player key={m.reel.playing.id} m={m} of={m.reel.playing} />}
         {m?.offering && !m.mine && <Offer m={m} />}
         {over && <div class="over">{m?.mayAct ? 'Drop files here: they land in the desktop' : 'This link is for watching only'}</div>}
         {m && figures && <FiguresBox m={m} />}

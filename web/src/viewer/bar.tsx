@@ -68,12 +68,14 @@ export function Bar({ m, tab, setTab, figures, setFigures, page }: BarProps) {
       <div class="title">
         <span class={`dot ${m.status.phase}`} aria-hidden="true" />
         <h1 class="truncate">{m.about?.name ?? m.desktop}</h1>
+        {m.reel.running && <span class="rec" role="status">Recording</span>}
       </div>
       <Owner m={m} />
       <div class="tools">
         <Keys m={m} />
         <Clip m={m} />
         <IconButton icon="camera" label="Save a picture" disabled={!live} onClick={() => void shoot(m)} />
+        {m.mayAct && <IconButton icon="record" label={m.reel.running ? 'Stop recording' : 'Record'} pressed={m.reel.running} disabled={m.busy || (!live && !m.reel.running)} onClick={() => void m.attempt(() => m.reel.toggle())} />}
         <IconButton icon={m.scale === 'fit' ? 'actual' : 'fit'} label={m.scale === 'fit' ? 'Actual size' : 'Fit to the window'} onClick={() => m.setScale(m.scale === 'fit' ? 'actual' : 'fit')} />
         <IconButton icon="full" label="Full screen" onClick={() => void fullscreen(page, m)} />
         <IconButton icon="figures" label="Figures of the connection" pressed={figures} onClick={() => setFigures(!figures)} />

@@ -8,10 +8,11 @@ import { Uploads } from './drop';
 import { Lease, who } from './lease';
 import { Link, over, type About, type Status } from './link';
 import { Stage, type Elements, type Scale } from './stage';
+import { Reel } from './reel';
 import type { Carrier, Figures } from './way';
 import type { Said } from './wire';
 
-export type Tab = 'activity' | 'console' | 'files' | 'logs';
+export type Tab = 'activity' | 'recordings' | 'console' | 'files' | 'logs';
 
 /** What a person is told for a moment. */
 export interface Toast {
@@ -42,6 +43,7 @@ export class Model {
   readonly link: Link;
   readonly lease: Lease;
   readonly uploads: Uploads;
+  readonly reel: Reel;
 
   private readonly stop = new AbortController();
   private last = 0;
@@ -59,6 +61,7 @@ export class Model {
   ) {
     this.lease = new Lease(desktop, (now, lost) => this.leased(now, lost));
     this.uploads = new Uploads(desktop, () => this.changed());
+    this.reel = new Reel(desktop, () => this.changed());
     this.link = new Link(desktop, el.video, el.canvas, {
       status: (s) => this.said(s),
       about: (a) => this.described(a),
@@ -231,7 +234,11 @@ export class Model {
   private async follow(signal: AbortSignal): Promise<void> {
     await follow(`/v1/desktops/${encodeURIComponent(this.desktop)}/events`, {
       event: (e) => this.happened(e),
-      up: (c) => c && void this.lease.refresh().catch(() => undefined),
+      up: (c) => {
+        if (!c) return;
+        void this.lease.refresh().catch(() => undefined);
+        void this.reel.refresh().catch(() => undefined); // the list tells, too
+      },
       refused: (p) => {
         const end = over(p);
         if (end && this.status.phase !== 'over') this.link.poke();
@@ -251,6 +258,7 @@ export class Model {
       }, markTime);
     }
     if (e.type.startsWith('control.')) void this.lease.refresh().catch(() => undefined);
+    if (e.type.startsWith('recording.')) void this.reel.refresh().catch(() => undefined);
     if (e.type.startsWith('desktop.')) this.link.poke();
     this.changed();
   }

@@ -6,8 +6,9 @@ import { clock } from '../common/format';
 import { Files } from './files';
 import { IconButton } from './menu';
 import type { Model, Tab } from './model';
+import { Recordings } from './recordings';
 
-const tabs: [Tab, string][] = [['activity', 'Activity'], ['console', 'Console'], ['files', 'Files'], ['logs', 'Logs']];
+const tabs: [Tab, string][] = [['activity', 'Activity'], ['recordings', 'Recordings'], ['console', 'Console'], ['files', 'Files'], ['logs', 'Logs']];
 
 export function Panel({ m, tab, setTab }: { m: Model; tab: Tab; setTab(t: Tab | ''): void }) {
   const key = (e: KeyboardEvent) => {
@@ -32,6 +33,7 @@ export function Panel({ m, tab, setTab }: { m: Model; tab: Tab; setTab(t: Tab | 
       </div>
       <div class="content" id="tabpanel" role="tabpanel" aria-labelledby={`tab-${tab}`}>
         {tab === 'activity' && <Activity m={m} />}
+        {tab === 'recordings' && <Recordings m={m} />}
         {tab === 'console' && (m.mayAdmin ? <Late m={m} /> : <Lacks what="open a console" role="admin" />)}
         {tab === 'files' && (m.mayAct ? <Files m={m} /> : <Lacks what="see files" role="control" />)}
         {tab === 'logs' && (m.mayAdmin ? <Logs m={m} /> : <Lacks what="read logs" role="admin" />)}
