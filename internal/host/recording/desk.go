@@ -131,7 +131,7 @@ func (d *Desk) Start(ctx context.Context, project, ref string, who control.Holde
 	d.mu.Unlock()
 	got := r.now()
 	if !d.cfg.Go(r.run) {
-		r.close(reasonHost)
+		r.close(ctx, reasonHost)
 		d.release(v.ID)
 		return api.Recording{}, api.Errorf(api.CodeGuestUnavail, "the host is stopping")
 	}

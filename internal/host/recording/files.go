@@ -184,7 +184,7 @@ func (d *Desk) sweep(ctx context.Context) {
 	slices.SortFunc(ended, func(a, b *row) int { return a.Ended.Compare(b.Ended) })
 	d.mu.Unlock()
 	for _, r := range ended {
-		why := ""
+		var why string
 		switch {
 		case d.cfg.Now().Sub(r.Ended) > d.cfg.Limits.Age:
 			why = "age"

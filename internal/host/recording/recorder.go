@@ -73,7 +73,7 @@ func (d *Desk) begin(ctx context.Context, s *stream.Stream, of row, who control.
 	r.stop = sync.OnceFunc(func() { close(r.asked) })
 	f, err := v.Next(ctx)
 	if err == nil {
-		err = r.open(f, of)
+		err = r.open(ctx, f, of)
 	} else if errors.Is(err, context.DeadlineExceeded) {
 		err = api.Errorf(api.CodeGuestUnavail, "the screen shows nothing that could be recorded; try again")
 	}
@@ -88,7 +88,7 @@ func (d *Desk) begin(ctx context.Context, s *stream.Stream, of row, who control.
 // twice.
 func watch(ctx context.Context, s *stream.Stream) (*stream.Viewer, error) {
 	var v *stream.Viewer
-	err := error(desktop.ErrUnsupported)
+	var err error
 	for _, codec := range []video.Codec{video.VP9, video.VP8} {
 		if v, err = s.Watch(ctx, stream.Want{Codec: codec, Recording: true, Reliable: true}); !errors.Is(err, desktop.ErrUnsupported) {
 			return v, err
@@ -98,7 +98,7 @@ func watch(ctx context.Context, s *stream.Stream) (*stream.Viewer, error) {
 }
 
 // open begins a file with a picture, which is a key.
-func (r *recorder) open(f stream.Frame, of row) error {
+func (r *recorder) open(ctx context.Context, f stream.Frame, of row) error {
 	d := r.desk
 	of.ID, of.State, of.Begun = token.NewID('r'), api.RecordingRuns, d.cfg.Now().UTC()
 	of.Codec, of.Width, of.Height = string(f.Codec), f.Width, f.Height
@@ -125,7 +125,7 @@ func (r *recorder) open(f stream.Frame, of row) error {
 	if of.Follows != "" {
 		data["follows"] = of.Follows
 	}
-	d.note(context.Background(), &of, event.TypeRecordingStarted, r.who, data) //nolint:contextcheck // what has begun is told
+	d.note(ctx, &of, event.TypeRecordingStarted, r.who, data)
 	return nil
 }
 
@@ -179,7 +179,7 @@ func (r *recorder) run(ctx context.Context) {
 	reason := r.record(ctx)
 	cancel()
 	hearing.Wait()
-	r.close(reason)
+	r.close(ctx, reason)
 	r.desk.sweep(context.WithoutCancel(ctx))
 }
 
@@ -287,13 +287,13 @@ func (r *recorder) next(ctx context.Context, f stream.Frame, reason string) erro
 	of := r.row
 	r.mu.Unlock()
 	of.Follows, of.Chapters, of.Bytes, of.DurationMS = of.ID, []api.Chapter{}, 0, 0
-	r.close(reason)
+	r.close(ctx, reason)
 	r.desk.sweep(ctx)
-	return r.open(f, of)
+	return r.open(ctx, f, of)
 }
 
 // close finishes the file; without a reason that is done.
-func (r *recorder) close(reason string) {
+func (r *recorder) close(ctx context.Context, reason string) {
 	if reason == "" {
 		return
 	}
@@ -312,7 +312,7 @@ func (r *recorder) close(reason string) {
 	r.mu.Lock()
 	r.row = of
 	r.mu.Unlock()
-	d.note(context.Background(), &of, event.TypeRecordingEnded, r.who, map[string]any{
+	d.note(ctx, &of, event.TypeRecordingEnded, r.who, map[string]any{
 		"reason": reason, "duration_ms": of.DurationMS, "bytes": of.Bytes,
 	})
 }

@@ -19,7 +19,8 @@ import (
 // TestRecord: a still screen and some actions, with a key at each chapter and every
 // ten seconds, cues to all of them, and one line in the audit log for each end.
 func TestRecord(t *testing.T) {
-	inWorld(t, recording.Limits{}, func(t *testing.T, w *world) {
+	inWorld(t, recording.Limits{}, func(w *world) {
+		t := w.t
 		begun := w.start()
 		if begun.State != api.RecordingRuns || begun.Width != 160 || begun.Codec != "vp9" || begun.By != "ann" {
 			t.Errorf("%+v", begun)
@@ -96,7 +97,8 @@ func TestEnds(t *testing.T) {
 		{"host_stopped", func(w *world) { w.stop() }},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
-			inWorld(t, recording.Limits{}, func(t *testing.T, w *world) {
+			inWorld(t, recording.Limits{}, func(w *world) {
+				t := w.t
 				r := w.start()
 				events := w.config.Follow(desktopID)
 				wait(3 * time.Second)
@@ -137,7 +139,8 @@ func TestEnds(t *testing.T) {
 
 // TestSize: another size of the screen is another file, which follows the first.
 func TestSize(t *testing.T) {
-	inWorld(t, recording.Limits{}, func(t *testing.T, w *world) {
+	inWorld(t, recording.Limits{}, func(w *world) {
+		t := w.t
 		first := w.start()
 		wait(3 * time.Second)
 		w.screen.Resize(videotest.Screen(200, 120, 2))
@@ -157,7 +160,8 @@ func TestSize(t *testing.T) {
 
 // TestKeep: what is old goes, and the oldest of what is too much; what runs stays.
 func TestKeep(t *testing.T) {
-	inWorld(t, recording.Limits{Bytes: 40_000, Age: time.Hour}, func(t *testing.T, w *world) {
+	inWorld(t, recording.Limits{Bytes: 40_000, Age: time.Hour}, func(w *world) {
+		t := w.t
 		w.start()
 		for range 150 { // every part has at most 10 kB
 			w.act("click")
@@ -180,7 +184,8 @@ func TestKeep(t *testing.T) {
 
 // TestCrash: what a host that died has recorded is finished by the next one.
 func TestCrash(t *testing.T) {
-	inWorld(t, recording.Limits{}, func(t *testing.T, w *world) {
+	inWorld(t, recording.Limits{}, func(w *world) {
+		t := w.t
 		r := w.start()
 		wait(4 * time.Second)
 		w.act("drag")

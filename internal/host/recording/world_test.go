@@ -55,7 +55,7 @@ type world struct {
 	deleted bool     // guarded by mu
 }
 
-func inWorld(t *testing.T, limits recording.Limits, test func(t *testing.T, w *world)) {
+func inWorld(t *testing.T, limits recording.Limits, test func(w *world)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func inWorld(t *testing.T, limits recording.Limits, test func(t *testing.T, w *w
 			Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		}
 		w.open()
-		test(t, w)
+		test(w)
 		w.stop()
 		w.gone()
 		w.run.Wait()

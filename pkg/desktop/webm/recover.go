@@ -52,30 +52,38 @@ func (w *Writer) scan(at int64) (next int64, err error) {
 	if !ok {
 		return 0, nil
 	}
-	body, size := buf[e.head:n], e.size
+	of := part{from: at, last: w.last}
 	switch {
 	case e.id == idCluster:
 		// Its pictures follow: it is one only with the first of them.
-		t, ok := element(body)
-		if !ok || t.id != idTimecode || t.size < 1 || t.size > 8 || int64(len(body)) < t.head+t.size {
+		var long int64
+		if of.at, long, ok = w.begins(buf[e.head:n]); !ok {
 			return 0, nil
 		}
-		ms := number(body[t.head : t.head+t.size])
-		if ms > uint64(longest/timeUnit) || (w.any && time.Duration(ms)*timeUnit < w.last) {
-			return 0, nil
-		}
-		first := at + e.head + t.head + t.size
-		if ok, err := w.picture(first, part{from: at, at: time.Duration(ms) * timeUnit, last: w.last}); !ok {
-			return 0, err
-		}
-		return w.pos, nil
-	case e.id == idSimpleBlock && len(w.clusters) > 0 && size >= 4:
-		if ok, err := w.picture(at, w.clusters[len(w.clusters)-1]); !ok {
-			return 0, err
-		}
-		return w.pos, nil
+		at += e.head + long
+	case e.id == idSimpleBlock && len(w.clusters) > 0:
+		of = w.clusters[len(w.clusters)-1]
+	default:
+		return 0, nil
 	}
-	return 0, nil
+	if ok, err := w.picture(at, of); !ok {
+		return 0, err
+	}
+	return w.pos, nil
+}
+
+// begins reads the time that a cluster begins with, and how many bytes that takes; not
+// ok: it is none that could follow.
+func (w *Writer) begins(body []byte) (at time.Duration, long int64, ok bool) {
+	t, ok := element(body)
+	if !ok || t.id != idTimecode || t.size < 1 || t.size > 8 || int64(len(body)) < t.head+t.size {
+		return 0, 0, false
+	}
+	ms := number(body[t.head : t.head+t.size])
+	if ms > uint64(longest/timeUnit) || (w.any && time.Duration(ms)*timeUnit < w.last) {
+		return 0, 0, false
+	}
+	return time.Duration(ms) * timeUnit, t.head + t.size, true
 }
 
 // picture takes in the picture at a place, of a cluster that may begin with it; not ok:
@@ -91,10 +99,7 @@ func (w *Writer) picture(at int64, of part) (ok bool, err error) {
 		return false, nil
 	}
 	end := at + e.head + e.size
-	if _, err := w.f.ReadAt(buf[15:], end-1); err != nil {
-		if errors.Is(err, io.EOF) {
-			return false, nil // cut short
-		}
+	if whole, err := w.reaches(end); !whole {
 		return false, err
 	}
 	b := buf[e.head:]
@@ -103,14 +108,29 @@ func (w *Writer) picture(at int64, of part) (ok bool, err error) {
 	if b[0] != 0x81 || after < 0 || (w.any && of.at+after < w.last) {
 		return false, nil
 	}
-	if len(w.clusters) == 0 || w.clusters[len(w.clusters)-1].from != of.from {
-		w.clusters = append(w.clusters, of)
-		if key {
-			w.cues = append(w.cues, cue{at: of.at + after, cluster: of.from - w.head})
-		}
-	}
+	w.add(of, of.at+after, key)
 	w.pos, w.last, w.any = end, of.at+after, true
 	return true, nil
+}
+
+// add takes in the cluster of a picture, unless it is known, and its cue.
+func (w *Writer) add(of part, at time.Duration, key bool) {
+	if len(w.clusters) > 0 && w.clusters[len(w.clusters)-1].from == of.from {
+		return
+	}
+	w.clusters = append(w.clusters, of)
+	if key {
+		w.cues = append(w.cues, cue{at: at, cluster: of.from - w.head})
+	}
+}
+
+// reaches says whether the file is so long.
+func (w *Writer) reaches(end int64) (bool, error) {
+	_, err := w.f.ReadAt(make([]byte, 1), end-1)
+	if errors.Is(err, io.EOF) {
+		return false, nil // cut short
+	}
+	return err == nil, err
 }
 
 // elementHead is the beginning of an element.

@@ -4,6 +4,7 @@ package webm_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -115,7 +116,7 @@ func read(t *testing.T, f *os.File) seen {
 		t.Fatal(err)
 	}
 	var s seen
-	if err := ebml.Unmarshal(bytes.NewReader(data), &s, ebml.WithIgnoreUnknown(true)); err != nil && err != io.EOF {
+	if err := ebml.Unmarshal(bytes.NewReader(data), &s, ebml.WithIgnoreUnknown(true)); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	if list := s.Segment.SeekHead; list != nil {
