@@ -144,7 +144,9 @@ func TestRoles(t *testing.T) {
 	if _, err := h.client.Input().Do(t.Context(), api.InputBatch{Actions: []api.Action{{Kind: "text", Text: "secret"}}}); err != nil {
 		t.Logf("input: %v", err) // it is told before it is played
 	}
-	r := h.until("a chapter", func(r api.Recording) bool { return len(r.Chapters) > 0 && strings.Contains(r.Chapters[len(r.Chapters)-1].Title, "text") })
+	r := h.until("a chapter", func(r api.Recording) bool {
+		return len(r.Chapters) > 0 && strings.Contains(r.Chapters[len(r.Chapters)-1].Title, "text")
+	})
 	if r.State != api.RecordingRuns || r.Width != 1280 || r.Bytes == 0 {
 		t.Errorf("%+v", r)
 	}
