@@ -23,10 +23,10 @@ import (
 func daemon(t *testing.T, dataDir string, flags ...string) *client.Client {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
-	var said strings.Builder
+	var said, out strings.Builder // of the log, and of what people are told
 	ended := make(chan int, 1)
 	go func() {
-		cfg := cli.Config{In: strings.NewReader(""), Out: &said, Err: &said, DataDir: dataDir, Serve: serveCmd}
+		cfg := cli.Config{In: strings.NewReader(""), Out: &out, Err: &said, DataDir: dataDir, Serve: serveCmd}
 		ended <- cli.Run(ctx, cfg, append([]string{"serve", "--listen", "127.0.0.1:0", "--runtime-dir", filepath.Join(dataDir, "run")}, flags...))
 	}()
 	t.Cleanup(func() {
