@@ -85,6 +85,7 @@ type serveConfig struct {
 	user     *qemu.User
 	billing  usage.Config
 	media    rtc.Config
+	anyPort  bool // viewers may come by another port than the one next to the API's
 	records  recording.Limits
 	log      *slog.Logger
 }
@@ -130,6 +131,7 @@ func (f serveFlags) parse(dataDir string, logTo io.Writer) (serveConfig, error) 
 	c.billing, err = f.usage.parse()
 	keep("rates", err)
 	c.media, err = f.media.parse(f.listen)
+	c.anyPort = f.media.listen == ""
 	keep("media-listen", err)
 	if c.records, err = f.record.parse(); err != nil {
 		errs = append(errs, err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -79,7 +80,13 @@ func openMedia(ctx context.Context, cfg serveConfig) (e *rtc.Endpoint, end func(
 		return nil, func() error { return nil }, nil
 	}
 	cfg.media.Logger = cfg.log
-	if e, err = rtc.Open(ctx, cfg.media); err != nil {
+	e, err = rtc.Open(ctx, cfg.media)
+	if host, _, bad := net.SplitHostPort(cfg.media.Listen); errors.Is(err, syscall.EADDRINUSE) && cfg.anyPort && bad == nil {
+		cfg.log.Warn("the port for viewers is taken, so they come by another one; choose one with --media-listen", "address", cfg.media.Listen)
+		cfg.media.Listen = net.JoinHostPort(host, "0")
+		e, err = rtc.Open(ctx, cfg.media)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	return e, e.Close, nil

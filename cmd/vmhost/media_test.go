@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,5 +61,30 @@ func TestMediaFlags(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// TestMediaPortTaken: the port next to the API's may be somebody else's; one that was
+// asked for may not.
+func TestMediaPortTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	cfg := serveConfig{media: rtc.Config{Listen: taken.Addr().String()}, anyPort: true, log: slog.New(slog.DiscardHandler)}
+	e, end, err := openMedia(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Addr().String() == taken.Addr().String() {
+		t.Error("viewers come by a port that is taken")
+	}
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	cfg.anyPort = false
+	if _, _, err := openMedia(t.Context(), cfg); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("a port that was asked for and is taken: %v", err)
 	}
 }
