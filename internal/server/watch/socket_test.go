@@ -107,7 +107,7 @@ func TestSocket(t *testing.T) {
 // TestSocketRefused: what is not understood ends the viewer, with a word.
 func TestSocketRefused(t *testing.T) {
 	d := newDoor(t, false)
-	if resp, body := d.do(t, "GET", "/v1/desktops/one/stream?codec=h264", ""); resp.StatusCode != 406 {
+	if resp, body := d.do(t, "GET", "/v1/desktops/one/stream?codec=h264", ""); resp.StatusCode != http.StatusNotAcceptable {
 		t.Errorf("%s %s", resp.Status, body)
 	}
 	if resp, _ := d.do(t, "GET", "/v1/desktops/one/stream", ""); resp.StatusCode != http.StatusUpgradeRequired {

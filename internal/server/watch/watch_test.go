@@ -213,7 +213,7 @@ func TestWHEP(t *testing.T) {
 		}
 	}
 	resp, body := d.do(t, "GET", location, "")
-	if resp.StatusCode != 200 || !strings.Contains(body, `"connected":false,"codec":"vp8","level":"high","frames":0`) ||
+	if resp.StatusCode != http.StatusOK || !strings.Contains(body, `"connected":false,"codec":"vp8","level":"high","frames":0`) ||
 		!strings.Contains(body, `"viewer":"127.0.0.1:9","viewer_kind":"host"`) {
 		t.Errorf("status: %s %s", resp.Status, body)
 	}
@@ -249,11 +249,11 @@ func TestWHEPRefused(t *testing.T) {
 		}
 	}
 	resp, _ := d.do(t, "OPTIONS", whep, "", "Authorization", "", "Origin", "https://player.example")
-	if h := resp.Header; resp.StatusCode != 204 || h.Get("Accept-Post") != "application/sdp" || h.Get("Access-Control-Allow-Methods") != "POST" {
+	if h := resp.Header; resp.StatusCode != http.StatusNoContent || h.Get("Accept-Post") != "application/sdp" || h.Get("Access-Control-Allow-Methods") != "POST" {
 		t.Errorf("OPTIONS: %s %v", resp.Status, h)
 	}
 	none := newDoor(t, false)
-	if resp, body := none.do(t, "POST", whep, sdp(offer), "Content-Type", "application/sdp"); resp.StatusCode != 501 || !strings.Contains(body, "--media-listen") {
+	if resp, body := none.do(t, "POST", whep, sdp(offer), "Content-Type", "application/sdp"); resp.StatusCode != http.StatusNotImplemented || !strings.Contains(body, "--media-listen") {
 		t.Errorf("without an endpoint: %s %s", resp.Status, body)
 	}
 }
@@ -281,7 +281,7 @@ wait:
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	if resp, _ := d.do(t, "DELETE", resp.Header.Get("Location"), ""); resp.StatusCode != 404 {
+	if resp, _ := d.do(t, "DELETE", resp.Header.Get("Location"), ""); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("a viewer that has left: %s", resp.Status)
 	}
 }

@@ -201,8 +201,8 @@ const maxCandidates = 64
 // parseFragment reads one.
 func parseFragment(text string) (fragment, error) {
 	var f fragment
-	bad := func(what string) (fragment, error) {
-		return fragment{}, status(http.StatusBadRequest, api.Errorf(api.CodeInvalid, "malformed fragment: %s", what))
+	bad := func(what string) error {
+		return status(http.StatusBadRequest, api.Errorf(api.CodeInvalid, "malformed fragment: %s", what))
 	}
 	media, mid := 0, ""
 	for line := range strings.Lines(text) {
@@ -215,21 +215,21 @@ func parseFragment(text string) (fragment, error) {
 			mid = value
 		case name == "a=ice-ufrag":
 			if f.ufrag != "" && f.ufrag != value {
-				return bad("it has two names of ICE")
+				return fragment{}, bad("it has two names of ICE")
 			}
 			f.ufrag = value
 		case name == "a=candidate":
 			if value == "" || media > 1<<15 {
-				return bad("an empty candidate")
+				return fragment{}, bad("an empty candidate")
 			}
 			if len(f.candidates) == maxCandidates {
-				return bad("too many candidates")
+				return fragment{}, bad("too many candidates")
 			}
 			f.candidates = append(f.candidates, candidate{text: "candidate:" + value, mid: mid, line: uint16(max(media-1, 0))})
 		}
 	}
 	if f.ufrag == "" && len(f.candidates) == 0 && !strings.Contains(text, "a=end-of-candidates") {
-		return bad("it says nothing of ICE")
+		return fragment{}, bad("it says nothing of ICE")
 	}
 	return f, nil
 }

@@ -12,7 +12,7 @@ import (
 // Control takes what viewers do. Calls of one viewer come one at a time, in order.
 // An error tells the viewer that it was not played; one with a method Code() string
 // tells it why in a word.
-type Control interface {
+type Control interface { //nolint:interfacebloat // one for each kind of message
 	// Pointer moves to a point of the screen with exactly these buttons held.
 	Pointer(ctx context.Context, viewer string, at image.Point, held desktop.Button) error
 	Key(ctx context.Context, viewer string, k desktop.Key, down bool) error
@@ -109,18 +109,24 @@ func (h *Hand) Run(ctx context.Context) {
 			if newer {
 				begun, last = true, m.Seq
 			}
-			if m.Kind == KindButtons {
-				held = m.Held
-			}
-			err := h.play(ctx, m, held)
-			if err != nil || m.Kind == KindRelease {
-				held = 0 // what is down no more, or never went down, no later move presses
-			}
-			if err != nil && m.Kind != KindMove && ctx.Err() == nil {
-				h.answer(refused(m.Seq, codeOf(err), err.Error()))
-			}
+			held = h.turn(ctx, m, held)
 		}
 	}
+}
+
+// turn plays one message. held are the buttons that are down, before and afterwards.
+func (h *Hand) turn(ctx context.Context, m Message, held desktop.Button) desktop.Button {
+	if m.Kind == KindButtons {
+		held = m.Held
+	}
+	err := h.play(ctx, m, held)
+	if err != nil && m.Kind != KindMove && ctx.Err() == nil {
+		h.answer(refused(m.Seq, codeOf(err), err.Error()))
+	}
+	if err != nil || m.Kind == KindRelease {
+		return 0 // what is down no more, or never went down, no later move presses
+	}
+	return held
 }
 
 var errLook = errors.New("this viewer may only look")

@@ -40,33 +40,14 @@ func choose(offer string, have []video.Codec) (video.Codec, error) {
 	if err := s.UnmarshalString(offer); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrOffer, err)
 	}
-	offered, any := map[video.Codec]bool{}, false
+	offered, asked := map[video.Codec]bool{}, false
 	for _, m := range s.MediaDescriptions {
-		if m.MediaName.Media != "video" {
-			continue
-		}
-		any = true
-		second := map[string]bool{} // payload types of VP9 in other profiles than 0
-		for _, a := range m.Attributes {
-			if pt, params, ok := strings.Cut(a.Value, " "); ok && a.Key == "fmtp" &&
-				strings.Contains(params, "profile-id=") && !strings.Contains(params, "profile-id=0") {
-				second[pt] = true
-			}
-		}
-		for _, a := range m.Attributes {
-			pt, name, ok := strings.Cut(a.Value, " ")
-			if !ok || a.Key != "rtpmap" {
-				continue
-			}
-			switch name, _, _ := strings.Cut(strings.ToUpper(name), "/"); {
-			case name == "VP9" && !second[pt]:
-				offered[video.VP9] = true
-			case name == "VP8":
-				offered[video.VP8] = true
-			}
+		if m.MediaName.Media == "video" {
+			asked = true
+			collect(m, offered)
 		}
 	}
-	if !any {
+	if !asked {
 		return "", fmt.Errorf("%w: it asks for no video", ErrOffer)
 	}
 	for _, c := range have {
@@ -75,6 +56,29 @@ func choose(offer string, have []video.Codec) (video.Codec, error) {
 		}
 	}
 	return "", fmt.Errorf("%w: this host sends VP9 (profile 0) or VP8", ErrCodec)
+}
+
+// collect adds the codecs that a description of video offers.
+func collect(m *sdp.MediaDescription, offered map[video.Codec]bool) {
+	second := map[string]bool{} // payload types of VP9 in other profiles than 0
+	for _, a := range m.Attributes {
+		if pt, params, ok := strings.Cut(a.Value, " "); ok && a.Key == "fmtp" &&
+			strings.Contains(params, "profile-id=") && !strings.Contains(params, "profile-id=0") {
+			second[pt] = true
+		}
+	}
+	for _, a := range m.Attributes {
+		pt, name, ok := strings.Cut(a.Value, " ")
+		if !ok || a.Key != "rtpmap" {
+			continue
+		}
+		switch name, _, _ := strings.Cut(strings.ToUpper(name), "/"); {
+		case name == "VP9" && !second[pt]:
+			offered[video.VP9] = true
+		case name == "VP8":
+			offered[video.VP8] = true
+		}
+	}
 }
 
 // capability is how a codec is written in SDP.

@@ -3,6 +3,7 @@
 package rtc_test
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"regexp"
@@ -47,8 +48,9 @@ func newProxy(t *testing.T, to netip.AddrPort, every, rate int) *proxy {
 	both.Go(p.there)
 	both.Go(p.backward)
 	t.Cleanup(func() {
-		front.Close()
-		back.Close()
+		if err := errors.Join(front.Close(), back.Close()); err != nil {
+			t.Error(err)
+		}
 		both.Wait()
 	})
 	return p

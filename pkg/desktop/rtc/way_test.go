@@ -33,7 +33,11 @@ func blackHole(t *testing.T) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { hole.Close() })
+	t.Cleanup(func() {
+		if err := hole.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return hole.LocalAddr().(*net.UDPAddr).Port //nolint:forcetypeassert // of a UDP socket
 }
 

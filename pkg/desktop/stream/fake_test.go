@@ -154,7 +154,7 @@ type world struct {
 	viewers []*watcher
 }
 
-func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
+func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, screen: newScreen(320, 200), enc: &encoders{}}
@@ -170,7 +170,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 				t.Error(err)
 			}
 		})
-		test(t, w)
+		test(w)
 		cancel()
 		run.Wait()
 		if _, err := w.Watch(t.Context(), stream.Want{Codec: video.Tiles}); !errors.Is(err, desktop.ErrDisconnect) {

@@ -22,7 +22,8 @@ var spot = image.Rect(100, 100, 110, 110)
 // TestStill: a still screen becomes sharp, and then sends a picture a second of
 // nothing.
 func TestStill(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		v := w.watch(stream.Want{Reliable: true})
 		wait(3 * time.Second)
 		v.read(t)
@@ -53,7 +54,8 @@ func TestStill(t *testing.T) {
 // TestMotion: changes come at once, at most 30 a second, with the newest pixels,
 // and nothing is refined meanwhile; what moved is afterwards, and nothing else.
 func TestMotion(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		v := w.watch(stream.Want{Reliable: true})
 		wait(5 * time.Second)
 		v.read(t)
@@ -101,7 +103,8 @@ func TestMotion(t *testing.T) {
 // TestOneEncode: five viewers of a level cost one encode, another level a second,
 // and none once they have left.
 func TestOneEncode(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		var all []*watcher
 		for range 5 {
 			all = append(all, w.watch(stream.Want{Reliable: true}))
@@ -140,7 +143,8 @@ func TestOneEncode(t *testing.T) {
 // TestKeys: requests are coalesced, a join brings a key at once where none came
 // lately, and no key comes unasked.
 func TestKeys(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		a := w.watch(stream.Want{Reliable: true})
 		wait(10 * time.Second)
 		if n := keys(a.read(t)); n != 1 {
@@ -176,7 +180,8 @@ func TestKeyRepeated(t *testing.T) {
 		keys    int
 	}{{"at once", time.Millisecond, 1}, {"after the second", 1600 * time.Millisecond, 2}, {"never", 0, 6}} {
 		t.Run(tc.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inWorld(t, func(w *world) {
+				t := w.t
 				v := w.watch(stream.Want{})
 				n := 0
 				if tc.confirm > 0 {
@@ -199,7 +204,8 @@ func TestKeyRepeated(t *testing.T) {
 // TestSlowViewer: one that does not read loses its own pictures alone, and goes
 // on with a key.
 func TestSlowViewer(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		fast, slow := w.watch(stream.Want{Reliable: true}), w.watch(stream.Want{Reliable: true})
 		n, k := 0, 0
 		for i := range 300 { // 10 s of motion
@@ -228,7 +234,8 @@ func TestSlowViewer(t *testing.T) {
 // TestLevel: a viewer moves without a gap, and its way's bitrate is what the
 // encoder aims at, within the level's bounds.
 func TestLevel(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		v := w.watch(stream.Want{Reliable: true})
 		wait(time.Second)
 		v.read(t)
@@ -256,8 +263,8 @@ func TestLevel(t *testing.T) {
 			}
 		}
 		wait(7 * time.Second)
-		f, open := v.read(t), 0
-		if open, _ = w.enc.now(); len(f) == 0 || f[len(f)-1].Level != stream.Low || open != 1 {
+		f = v.read(t)
+		if open, _ := w.enc.now(); len(f) == 0 || f[len(f)-1].Level != stream.Low || open != 1 {
 			t.Errorf("%d pictures, %d encoders", len(f), open)
 		}
 	})
@@ -266,7 +273,8 @@ func TestLevel(t *testing.T) {
 // TestResize: another size of the screen is a key of that size, for the same
 // viewer.
 func TestResize(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		v := w.watch(stream.Want{Reliable: true})
 		wait(time.Second)
 		v.read(t)
@@ -280,7 +288,8 @@ func TestResize(t *testing.T) {
 
 // TestRecording: a key every 10 s and one when a chapter begins.
 func TestRecording(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		v := w.watch(stream.Want{Recording: true, Reliable: true})
 		wait(35 * time.Second)
 		if n := keys(v.read(t)); n != 4 {
@@ -296,7 +305,8 @@ func TestRecording(t *testing.T) {
 
 // TestAway: a display that goes away ends nobody's watching.
 func TestAway(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		v := w.watch(stream.Want{Reliable: true})
 		wait(2 * time.Second)
 		w.screen.mu.Lock()
@@ -322,7 +332,8 @@ func TestAway(t *testing.T) {
 
 // TestCursors: told at once and then when something has changed.
 func TestCursors(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		ctx, cancel := context.WithCancel(t.Context())
 		var told []desktop.Cursor
 		done := make(chan struct{})
@@ -351,7 +362,8 @@ func TestRefused(t *testing.T) {
 	if _, err := stream.New(stream.Config{}); err == nil {
 		t.Error("a stream of nothing")
 	}
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		if _, err := w.Watch(t.Context(), stream.Want{Codec: "h264"}); !errors.Is(err, desktop.ErrUnsupported) {
 			t.Errorf("an unknown codec: %v", err)
 		}

@@ -32,6 +32,8 @@ func TestRunEndsWithoutTheGuest(t *testing.T) {
 			t.Errorf("it ended with %v after %s", err, took)
 		}
 		cancel()
-		<-ended
+		if err := <-ended; err == nil {
+			t.Error("the client ended without a reason")
+		}
 	})
 }
