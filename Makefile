@@ -99,6 +99,10 @@ bench-fork: ## the same of creation, forks, rest and many desktops at once; want
 bench-workspace: ## the same of checkpoints and restores of a workspace in S3, against restic
 	@scripts/bench.sh workspace
 
+.PHONY: bench-viewer
+bench-viewer: ## the same of what people see of a desktop, against noVNC
+	@scripts/bench.sh viewer
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin

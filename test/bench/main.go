@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/deskfork/deskfork/test/bench/viewing"
 )
 
 // options are the flags.
@@ -33,6 +35,7 @@ var groups = map[string][]string{
 	"fork":    {"create", "fork", "rest", "travel", "memory", "density"},
 	// One part, whose steps stand on each other.
 	"workspace": {"keep"},
+	"viewer":    viewing.Parts(),
 }
 
 func main() {
@@ -62,7 +65,7 @@ func parse() (o options, err error) {
 		words = []string{"desktop"}
 	}
 	var known []string
-	for _, g := range []string{"desktop", "fork", "workspace"} {
+	for _, g := range []string{"desktop", "fork", "workspace", "viewer"} {
 		known = append(known, groups[g]...)
 	}
 	for _, w := range words {
@@ -70,7 +73,7 @@ func parse() (o options, err error) {
 		if !ok && slices.Contains(known, w) {
 			parts = []string{w}
 		} else if !ok {
-			return o, fmt.Errorf("%q is no part; there are desktop, fork and workspace, or of them %s", w, strings.Join(known, " "))
+			return o, fmt.Errorf("%q is no part; there are desktop, fork, workspace and viewer, or of them %s", w, strings.Join(known, " "))
 		}
 		o.parts = append(o.parts, parts...)
 	}
@@ -132,7 +135,13 @@ func run(ctx context.Context, o options, out io.Writer) error {
 		}
 	}
 	if o.any("keep") {
-		return runKeeping(ctx, o, out)
+		if err := runKeeping(ctx, o, out); err != nil {
+			return err
+		}
+	}
+	if o.any(viewing.Parts()...) {
+		return viewing.Run(ctx, viewing.Config{Bin: o.bin, Data: o.data, Quick: o.quick, Out: out, Parts: o.parts,
+			Line: func(name string, times, first []time.Duration, compare bool) { line(out, name, times, first, compare) }})
 	}
 	return nil
 }
