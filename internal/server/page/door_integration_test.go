@@ -11,10 +11,7 @@ import (
 	"image/draw"
 	"image/jpeg"
 	_ "image/png"
-	"log/slog"
-	"net/http/httptest"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 
@@ -23,6 +20,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/reach"
 	"github.com/deskfork/deskfork/internal/server"
+	"github.com/deskfork/deskfork/internal/server/servertest"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 )
@@ -148,24 +146,10 @@ func newDoor(t *testing.T) *door {
 			return l, p.paint(color.RGBA{35, 35, 35, 255})
 		}
 	})
-	s, err := server.New(server.Config{Host: d.Host, Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewUnstartedServer(s)
-	web.Config = server.HTTP(s, slog.New(slog.DiscardHandler))
-	web.Start()
-	t.Cleanup(web.CloseClientConnections)
-	d.url = web.URL
-	path, err := d.Host.FirstToken(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d.client, err = client.New(d.url, client.WithToken(strings.TrimSpace(string(secret)))); err != nil {
+	url, token := servertest.Serve(t, server.Config{Host: d.Host}, nil)
+	d.url = url
+	var err error
+	if d.client, err = client.New(d.url, client.WithToken(token)); err != nil {
 		t.Fatal(err)
 	}
 	return d

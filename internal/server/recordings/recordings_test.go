@@ -7,10 +7,7 @@ import (
 	"image"
 	"image/color"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +19,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/reach"
 	"github.com/deskfork/deskfork/internal/server"
+	"github.com/deskfork/deskfork/internal/server/servertest"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 	"github.com/deskfork/deskfork/pkg/desktop/video/videotest"
@@ -47,23 +45,10 @@ func newHouse(t *testing.T) *house {
 		m.Screen().Draw(videotest.Screen(1280, 800, 1))
 		m.Guest.Desktop.Override(hosttest.DrawnWindows)
 	})
-	s, err := server.New(server.Config{Host: h.Host, Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web := httptest.NewServer(s)
-	t.Cleanup(web.Close)
-	h.url = web.URL
-	path, err := h.Host.FirstToken(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	url, token := servertest.Serve(t, server.Config{Host: h.Host}, nil)
+	h.url = url
 	h.desktop = h.Create(api.CreateDesktop{Name: "one"})
-	c, err := client.New(h.url, client.WithToken(strings.TrimSpace(string(secret))), client.WithRetries(0, 0))
+	c, err := client.New(h.url, client.WithToken(token), client.WithRetries(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,10 +129,10 @@ func TestRoles(t *testing.T) {
 	if _, err := h.client.Input().Do(t.Context(), api.InputBatch{Actions: []api.Action{{Kind: "text", Text: "secret"}}}); err != nil {
 		t.Logf("input: %v", err) // it is told before it is played
 	}
-	r := h.until("a chapter", func(r api.Recording) bool {
-		return len(r.Chapters) > 0 && strings.Contains(r.Chapters[len(r.Chapters)-1].Title, "text")
+	r := h.until("a chapter, and something written", func(r api.Recording) bool {
+		return len(r.Chapters) > 0 && strings.Contains(r.Chapters[len(r.Chapters)-1].Title, "text") && r.Bytes > 0
 	})
-	if r.State != api.RecordingRuns || r.Width != 1280 || r.Bytes == 0 {
+	if r.State != api.RecordingRuns || r.Width != 1280 {
 		t.Errorf("%+v", r)
 	}
 	expect(look, http.MethodPost, "/stop", http.StatusForbidden)

@@ -12,8 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +25,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/reach"
 	"github.com/deskfork/deskfork/internal/server"
+	"github.com/deskfork/deskfork/internal/server/servertest"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 	"github.com/deskfork/deskfork/pkg/desktop/rfb"
@@ -104,33 +103,12 @@ func newDoorOf(t *testing.T, size image.Point, wrap func(http.Handler) http.Hand
 	for _, fn := range change {
 		fn(&cfg)
 	}
-	s, err := server.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var h http.Handler = s
-	if wrap != nil {
-		h = wrap(s)
-	}
-	web := httptest.NewUnstartedServer(h)
-	web.Config = server.HTTP(h, slog.New(slog.DiscardHandler))
-	web.Start()
-	t.Cleanup(web.Close)
+	d.url, d.token = servertest.Serve(t, cfg, wrap)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(d.log.String())
 		}
 	})
-	d.url = web.URL
-	path, err := d.Host.FirstToken(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.token = strings.TrimSpace(string(secret))
 	d.desktop = d.Create(api.CreateDesktop{Name: "one"})
 	d.client = d.as(d.token).Desktop(d.desktop.ID)
 	return d

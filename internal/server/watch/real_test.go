@@ -7,10 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +21,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/reach"
 	"github.com/deskfork/deskfork/internal/server"
+	"github.com/deskfork/deskfork/internal/server/servertest"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 	"github.com/deskfork/deskfork/pkg/billing"
@@ -65,28 +63,7 @@ func newHouse(t *testing.T, wrap func(http.Handler) http.Handler) *house {
 			t.Error(err)
 		}
 	})
-	s, err := server.New(server.Config{Host: h.Host, Media: media, Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var handler http.Handler = s
-	if wrap != nil {
-		handler = wrap(s)
-	}
-	web := httptest.NewUnstartedServer(handler)
-	web.Config = server.HTTP(handler, slog.New(slog.DiscardHandler))
-	web.Start()
-	t.Cleanup(web.Close)
-	h.url = web.URL
-	path, err := h.Host.FirstToken(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.token = strings.TrimSpace(string(secret))
+	h.url, h.token = servertest.Serve(t, server.Config{Host: h.Host, Media: media}, wrap)
 	h.desktop = h.Create(api.CreateDesktop{Name: "one"})
 	c, err := client.New(h.url, client.WithToken(h.token), client.WithRetries(0, 0))
 	if err != nil {

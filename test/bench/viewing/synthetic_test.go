@@ -6,10 +6,6 @@ import (
 	"context"
 	"image"
 	"image/color"
-	"log/slog"
-	"net/http/httptest"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +15,7 @@ import (
 	"github.com/deskfork/deskfork/internal/host/live"
 	"github.com/deskfork/deskfork/internal/host/reach"
 	"github.com/deskfork/deskfork/internal/server"
+	"github.com/deskfork/deskfork/internal/server/servertest"
 	"github.com/deskfork/deskfork/pkg/api"
 	"github.com/deskfork/deskfork/pkg/api/client"
 	"github.com/deskfork/deskfork/pkg/desktop/rtc"
@@ -115,18 +112,9 @@ func house(ctx context.Context, b *testing.B) (link string, shown *screen.Screen
 	media, err := rtc.Open(ctx, rtc.Config{Listen: "127.0.0.1:0"})
 	check(err)
 	b.Cleanup(func() { check(media.Close()) })
-	s, err := server.New(server.Config{Host: f.Host, Media: media, Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
-	check(err)
-	web := httptest.NewUnstartedServer(s)
-	web.Config = server.HTTP(s, slog.New(slog.DiscardHandler))
-	web.Start()
-	b.Cleanup(web.Close)
-	path, err := f.Host.FirstToken(ctx)
-	check(err)
-	secret, err := os.ReadFile(path)
-	check(err)
+	url, token := servertest.Serve(b, server.Config{Host: f.Host, Media: media}, nil)
 	d := f.Create(api.CreateDesktop{Name: "synthetic"})
-	c, err := client.New(web.URL, client.WithToken(strings.TrimSpace(string(secret))))
+	c, err := client.New(url, client.WithToken(token))
 	check(err)
 	t, err := c.Desktop(d.ID).Tickets().Create(ctx, api.CreateTicket{Kind: api.TicketView, Role: "view"})
 	check(err)
